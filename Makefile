@@ -1,0 +1,123 @@
+# llm-router: `make help` lists the targets.
+#
+# Variables: PORT, RUN_DIR, WORKERS (make run); PREFIX, DESTDIR (make install);
+# CC, CFLAGS, SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
+
+PORT ?= 8080
+RUN_DIR ?= var/run
+STORE ?= embedded
+WORKERS ?= 16
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+BUILD ?= build
+CFLAGS ?= -O2 -g
+WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+HARDENING := -fstack-protector-strong -fPIE
+CPPFLAGS += -I. -D_GNU_SOURCE
+ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(CFLAGS)
+LDLIBS := -lfcgi -lcurl -ljson-c -lssl -lcrypto
+LDFLAGS += -pie -Wl,-z,relro,-z,now
+
+ifdef SANITIZE
+BUILD := build/sanitize
+ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+else
+CPPFLAGS += -D_FORTIFY_SOURCE=2
+endif
+
+CORE_SOURCES := $(sort $(wildcard core/*/*.c))
+ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c))
+ROUTER_SOURCES := $(sort $(wildcard fcgi/edge/*.c fcgi/*.c))
+ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
+CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
+UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
+
+object = $(patsubst %.c,$(BUILD)/%.o,$(1))
+PROGRAMS := $(BUILD)/llm-router $(BUILD)/llm-router-admin $(BUILD)/llm-routerctl
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
+C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
+
+BUILD_PACKAGES := gcc make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev
+RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
+TEST_PACKAGES := $(RUN_PACKAGES) check python3-venv
+LINT_PACKAGES := $(BUILD_PACKAGES) check clang clang-format clang-tidy cppcheck mandoc
+
+.DEFAULT_GOAL := all
+.PHONY: all help run test unit integration lint bench install clean deps format
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: packages-build $(PROGRAMS) ## build the programs
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# Names what is missing before it installs it.
+.PHONY: packages-build packages-run packages-test packages-lint
+packages-build: ; @tools/install-packages $(BUILD_PACKAGES)
+packages-run: ; @tools/install-packages $(RUN_PACKAGES)
+packages-test: ; @tools/install-packages $(TEST_PACKAGES)
+packages-lint: ; @tools/install-packages $(LINT_PACKAGES)
+
+$(BUILD)/%.o: %.c | packages-build
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/libcore.a: $(call object,$(CORE_SOURCES))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/libengine.a: $(call object,$(ENGINE_SOURCES))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/llm-router: $(call object,$(ROUTER_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/libcore.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libengine.a $(BUILD)/libcore.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@
+
+run: packages-run $(PROGRAMS) ## serve everything on PORT until interrupted
+	@BUILD=$(BUILD) PORT=$(PORT) RUN_DIR=$(RUN_DIR) STORE=$(STORE) WORKERS=$(WORKERS) demo/run
+
+test: packages-test unit integration ## every test that fits into 15 minutes
+
+unit: packages-test ## unit tests, plain and under AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory unit-programs
+	@$(MAKE) --no-print-directory unit-programs SANITIZE=1
+	@tests/unit/run build/tests build/sanitize/tests
+
+.PHONY: unit-programs
+unit-programs: $(UNIT_TESTS)
+
+integration: packages-test $(PROGRAMS) ## through lighttpd, with the official client library (TESTS=… selects)
+	@tests/integration/run $(TESTS)
+
+lint: packages-lint ## layout, clang, clang-tidy, cppcheck, manual pages
+	@BUILD=$(BUILD) tools/lint $(C_FILES)
+
+format: packages-lint ## lay out all C files
+	clang-format -i $(C_FILES)
+
+bench: packages-test $(PROGRAMS) ## speed, as a ratio against the bare alternative in the same run
+	@tests/bench/run
+
+install: $(PROGRAMS) ## into DESTDIR and PREFIX
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man5
+	install -m 755 $(BUILD)/llm-router $(BUILD)/llm-router-admin $(DESTDIR)$(PREFIX)/sbin/
+	install -m 755 $(BUILD)/llm-routerctl $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 man/llm-router-config.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+
+clean: ## remove what was built
+	rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,101 @@
+#include "core/base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+
+void buf_init(struct buf *buf, size_t limit)
+{
+    *buf = (struct buf){ .limit = limit };
+}
+
+void buf_free(struct buf *buf)
+{
+    free(buf->data);
+    *buf = (struct buf){ .limit = buf->limit };
+}
+
+void buf_clear(struct buf *buf)
+{
+    buf->len = 0;
+    buf->overflowed = false;
+}
+
+/* Room for `len` more bytes, or ERR_LIMIT. */
+static int reserve(struct buf *buf, size_t len)
+{
+    if (len > buf->limit - buf->len) {
+        buf->overflowed = true;
+        return ERR_LIMIT;
+    }
+    size_t need = buf->len + len;
+    if (need <= buf->capacity)
+        return 0;
+    size_t capacity = buf->capacity < 256 ? 256 : buf->capacity;
+    while (capacity < need)
+        capacity = capacity > buf->limit / 2 ? buf->limit : capacity * 2;
+    buf->data = xrealloc(buf->data, capacity);
+    buf->capacity = capacity;
+    return 0;
+}
+
+int buf_append(struct buf *buf, const void *bytes, size_t len)
+{
+    int r = reserve(buf, len);
+    if (r != 0)
+        return r;
+    if (len > 0)
+        memcpy(buf->data + buf->len, bytes, len);
+    buf->len += len;
+    return 0;
+}
+
+int buf_append_span(struct buf *buf, struct span span)
+{
+    return buf_append(buf, span.ptr, span.len);
+}
+
+int buf_append_cstr(struct buf *buf, const char *text)
+{
+    return buf_append(buf, text, strlen(text));
+}
+
+int buf_append_char(struct buf *buf, char c)
+{
+    return buf_append(buf, &c, 1);
+}
+
+int buf_printf(struct buf *buf, const char *format, ...)
+{
+    char small[256];
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int len = vsnprintf(small, sizeof(small), format, args);
+    va_end(args);
+    int r = len < 0 ? ERR_FORMAT : 0;
+    if (r == 0 && (size_t)len < sizeof(small)) {
+        r = buf_append(buf, small, (size_t)len);
+    } else if (r == 0) {
+        char *large = xmalloc((size_t)len + 1);
+        vsnprintf(large, (size_t)len + 1, format, again);
+        r = buf_append(buf, large, (size_t)len);
+        free(large);
+    }
+    va_end(again);
+    return r;
+}
+
+void buf_consume(struct buf *buf, size_t len)
+{
+    if (len >= buf->len) {
+        buf->len = 0;
+        return;
+    }
+    memmove(buf->data, buf->data + len, buf->len - len);
+    buf->len -= len;
+}

@@ -1,0 +1,46 @@
+/*
+ * A growing byte buffer with a hard limit. The buffer owns its memory, which
+ * comes from the heap and is freed with buf_free.
+ *
+ * Appending beyond the limit changes nothing but `overflowed`, which stays set
+ * until buf_clear: a writer can append many pieces and ask once at the end.
+ */
+#ifndef CORE_BASE_BUF_H
+#define CORE_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/span.h"
+
+struct buf {
+    char *data; /* NULL until the first append */
+    size_t len;
+    size_t capacity;
+    size_t limit; /* bytes; len never exceeds it */
+    bool overflowed;
+};
+
+/* An empty buffer that will hold at most `limit` bytes; allocates nothing. */
+void buf_init(struct buf *buf, size_t limit);
+void buf_free(struct buf *buf);
+
+/* Empties the buffer and keeps its memory. */
+void buf_clear(struct buf *buf);
+
+/* 0, or ERR_LIMIT. */
+int buf_append(struct buf *buf, const void *bytes, size_t len);
+int buf_append_span(struct buf *buf, struct span span);
+int buf_append_cstr(struct buf *buf, const char *text);
+int buf_append_char(struct buf *buf, char c);
+int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Removes `len` bytes (at most all) from the front. */
+void buf_consume(struct buf *buf, size_t len);
+
+static inline struct span buf_span(const struct buf *buf)
+{
+    return (struct span){ buf->data, buf->len };
+}
+
+#endif

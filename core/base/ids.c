@@ -1,0 +1,55 @@
+#include "core/base/ids.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+void ids_random(void *out, size_t bytes)
+{
+    unsigned char *p = out;
+    while (bytes > 0) {
+        ssize_t n = getrandom(p, bytes, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            abort();
+        p += n;
+        bytes -= (size_t)n;
+    }
+}
+
+void ids_hex(const void *in, size_t bytes, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *p = in;
+    for (size_t i = 0; i < bytes; i++) {
+        out[2 * i] = digits[p[i] >> 4];
+        out[2 * i + 1] = digits[p[i] & 15];
+    }
+    out[2 * bytes] = '\0';
+}
+
+void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES])
+{
+    unsigned char b[16];
+    char hex[33];
+    uint64_t ms = wall_us / 1000;
+    unsigned fraction = (unsigned)(wall_us % 1000) * 4096 / 1000; /* RFC 9562, 6.2, method 3 */
+
+    ids_random(b, sizeof(b));
+    for (int i = 0; i < 6; i++)
+        b[i] = (unsigned char)(ms >> (40 - 8 * i));
+    b[6] = (unsigned char)(0x70 | (fraction >> 8));
+    b[7] = (unsigned char)fraction;
+    b[8] = (unsigned char)(0x80 | (b[8] & 0x3f));
+    ids_hex(b, sizeof(b), hex);
+    snprintf(out, UUID_TEXT_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+void ids_request_id(char out[REQUEST_ID_TEXT_BYTES])
+{
+    unsigned char b[16];
+    ids_random(b, sizeof(b));
+    ids_hex(b, sizeof(b), out);
+}

@@ -1,0 +1,138 @@
+/*
+ * A snapshot: one immutable generation of the configuration, compiled from the
+ * entries of configKV into a position-independent image. The keeper writes it
+ * to a file; every worker maps that file read-only. References inside it are
+ * offsets from its first byte.
+ *
+ * A request keeps the snapshot it started with to its end.
+ */
+#ifndef CORE_CONFIG_SNAPSHOT_H
+#define CORE_CONFIG_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/span.h"
+
+enum {
+    SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
+    SNAPSHOT_LAYOUT = 1,      /* raised with every change of the structs below */
+    SNAPSHOT_FP_BYTES = 9,    /* 8 hex of SHA-256(key) and a NUL */
+    SNAPSHOT_VERSION_BYTES = 65,
+};
+
+/* `len` bytes at `offset`, with a NUL behind them. {0, 0} is an absent text. */
+struct snap_str {
+    uint32_t offset, len;
+};
+
+/* `count` elements at `offset`. */
+struct snap_vec {
+    uint32_t offset, count;
+};
+
+struct snap_header_line {
+    struct snap_str name, value;
+};
+
+struct snap_key {
+    struct snap_str id;
+    struct snap_str ciphertext;
+    struct snap_str aad;                 /* what the ciphertext is bound to: "model|key id" or "credential|NAME" */
+    char fingerprint[SNAPSHOT_FP_BYTES]; /* telemetry's key.id; "" where the keeper could not decrypt it */
+};
+
+struct snap_upstream {
+    struct snap_str id;             /* never empty: derived where the document has none */
+    struct snap_str provider;       /* never empty: from the table of hosts, else the host */
+    struct snap_str host;           /* of the URL, without port */
+    struct snap_str url;            /* the whole endpoint */
+    struct snap_str override_model; /* absent: the asked name is sent */
+    struct snap_str header_name, header_template;
+    struct snap_str dialect;
+    struct snap_str supplier_model, account; /* labels for the record; may be absent */
+    struct snap_vec headers;                 /* struct snap_header_line, sent as they are */
+    struct snap_vec keys;                    /* struct snap_key, at least one */
+    uint32_t timeout_ms;                     /* first content byte; defaults applied */
+    uint32_t plain_timeout_ms;               /* the same for plain requests; 0: timeout_ms */
+    uint32_t connect_timeout_ms;
+};
+
+struct snap_model {
+    struct snap_str name;
+    struct snap_vec upstreams; /* struct snap_upstream, at least one, in the document's order */
+    struct snap_vec http_codes; /* uint32_t: statuses that move on */
+    uint32_t on_timeout;        /* 1: a timeout moves on */
+    uint32_t stream_idle_timeout_ms;
+    uint32_t full_chain_timeout_ms;
+};
+
+struct snap_principal {
+    uint8_t sha256[32]; /* of the caller's key */
+    struct snap_str id, owner;
+    struct snap_vec models;   /* struct snap_str; empty and !has_models: all */
+    uint32_t has_models;
+};
+
+struct snap_root {
+    uint8_t magic[8]; /* "LLMRSNAP" */
+    uint32_t layout;
+    uint32_t bytes; /* of the whole image */
+    uint64_t generation;
+    uint64_t compiled_wall_us;
+    char tree_version[SNAPSHOT_VERSION_BYTES]; /* of LLM_ROUTER_CONFIG; "" without one */
+    uint8_t has_tree;
+    struct snap_vec models;       /* struct snap_model, in the document's order */
+    struct snap_vec model_index;  /* uint32_t: positions in models, sorted by name */
+    struct snap_vec principals;   /* struct snap_principal, sorted by sha256 */
+    struct snap_str default_chat_model; /* absent: not set */
+    uint32_t client_stall_timeout_ms;
+};
+
+/* A mapped image. Zero-initialised: nothing mapped. */
+struct snapshot {
+    const struct snap_root *root; /* NULL: nothing mapped */
+    size_t bytes;
+};
+
+/* Maps the file and checks magic, layout, size and that every reference of the
+ * root's vectors lies inside. ERR_NOT_FOUND, ERR_FORMAT, ERR_SYSTEM. */
+int snapshot_map(const char *path, struct snapshot *out, struct error *e);
+void snapshot_unmap(struct snapshot *snapshot);
+
+static inline const void *snap_at(const struct snap_root *root, uint32_t offset)
+{
+    return (const char *)root + offset;
+}
+
+static inline struct span snap_span(const struct snap_root *root, struct snap_str s)
+{
+    return s.offset == 0 ? (struct span){ "", 0 } : (struct span){ (const char *)snap_at(root, s.offset), s.len };
+}
+
+/* "" for an absent text. */
+static inline const char *snap_cstr(const struct snap_root *root, struct snap_str s)
+{
+    return s.offset == 0 ? "" : (const char *)snap_at(root, s.offset);
+}
+
+static inline bool snap_has(struct snap_str s)
+{
+    return s.offset != 0;
+}
+
+/* Element i of a vector: SNAP_ITEM(root, model->upstreams, struct snap_upstream, i). */
+#define SNAP_ITEM(root, vec, type, i) (&((const type *)snap_at((root), (vec).offset))[i])
+
+/* NULL if there is no model of this name. */
+const struct snap_model *snapshot_model(const struct snap_root *root, struct span name);
+
+/* The caller whose key has this SHA-256, compared in constant time; NULL if none. */
+const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32]);
+
+/* Whether the principal may use the model. */
+bool snapshot_may_use(const struct snap_root *root, const struct snap_principal *principal, struct span model);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * The log: one JSON line per problem on stderr, at most LOG_LINE_BYTES with its
+ * newline, written with one write so that lines of processes do not mix.
+ *
+ *   {"time":"…","level":"warn","program":"llm-router","pid":1,"event":"snapshot_refused","message":"…",…}
+ *
+ * `event` is a closed list of names in snake case, one per kind of problem, so
+ * that operators can search and alert on it. A problem is logged once, where it
+ * is decided what happens about it. Text that came from outside goes through
+ * log_field_text, which cuts and redacts it; nothing else may carry it.
+ */
+#ifndef CORE_LOG_LOG_H
+#define CORE_LOG_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "core/base/span.h"
+#include "core/json/writer.h"
+
+enum { LOG_LINE_BYTES = 4096, LOG_TEXT_BYTES = 256 };
+
+enum log_level { LOG_INFO, LOG_WARN, LOG_ERROR };
+
+/* Names the program in each line; `program` must stay valid. Before fork. */
+void log_init(const char *program);
+
+/* A whole line with a formatted message. The message must hold no outside text. */
+void log_line(enum log_level level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A line with members of its own: log_begin, jw_member_* on the writer it
+ * returns, log_end. Not nested. Members that do not fit are left out. */
+struct json_writer *log_begin(enum log_level level, const char *event);
+void log_field_text(struct json_writer *w, const char *name, struct span outside);
+void log_end(void);
+
+/* Replaces what looks like a credential in `text` by "[redacted]" and cuts it
+ * to at most `limit` bytes at a character's border; appends the result to
+ * `out`. Covers: Bearer and Basic tokens; sk-, AIza, AKIA, ghp_, xox, eyJ…
+ * prefixed tokens; key=…, api_key: … and the like; any run of 20 or more
+ * letters, digits, "-" and "_" that holds both letters and digits. */
+void log_redact(struct buf *out, struct span text, size_t limit);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * Server-sent events (WHATWG HTML, section 9.2): a framer over bytes that come
+ * in pieces of any size. It finds where events end and what their data is; it
+ * does not change a byte.
+ *
+ * An event is everything up to and including the blank line that ends it:
+ * comments, unknown fields, LF, CR LF or CR. An event that lies whole in one
+ * piece is not copied; one that spans pieces is collected in a buffer.
+ */
+#ifndef CORE_UPSTREAM_SSE_H
+#define CORE_UPSTREAM_SSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/buf.h"
+#include "core/base/span.h"
+
+struct sse_event {
+    struct span raw;  /* the event as written, blank line included; or, if is_part, a piece of one */
+    struct span data; /* its data lines joined by LF; empty if it has none */
+    struct span name; /* of its last "event:" line; empty if it has none */
+    bool has_data;
+    bool is_comment;  /* nothing but comments and blank lines */
+    bool is_foreign;  /* holds a line that is no field of the format: bare JSON, HTML */
+    bool is_part;     /* too large to be collected: raw bytes only, judge it as unknown */
+    bool is_last_part;
+};
+
+struct sse_framer {
+    struct buf held;    /* the unfinished event */
+    struct buf joined;  /* data of an event with several data lines */
+    size_t scanned;     /* bytes of held that hold no end */
+    bool at_start;      /* a byte order mark may come */
+    bool in_large;      /* passing through parts of a large event */
+    bool saw_cr;        /* the last byte of the last piece was a CR */
+    unsigned line_state;
+};
+
+/* `limit` bounds what is collected of one event, in bytes. */
+void sse_init(struct sse_framer *framer, size_t limit);
+void sse_free(struct sse_framer *framer);
+
+/* Takes the next piece and calls on_event for every event that it completes
+ * (and for parts of a large one). The event's spans live for the call. A
+ * negative return of on_event ends the call and is returned. */
+int sse_feed(struct sse_framer *framer, struct span piece,
+             int (*on_event)(void *ctx, const struct sse_event *event), void *ctx);
+
+/* The bytes of an unfinished event at the end of the stream: empty after a
+ * clean end. */
+struct span sse_rest(const struct sse_framer *framer);
+
+/* At the end of the stream: gives an unfinished event to on_event as if a blank
+ * line had followed (providers end without one), if it holds a complete line. */
+int sse_finish(struct sse_framer *framer, int (*on_event)(void *ctx, const struct sse_event *event), void *ctx);
+
+#endif
