@@ -1,7 +1,7 @@
 # llm-router: `make help` lists the targets.
 #
 # Variables: PORT, RUN_DIR, WORKERS (make run); PREFIX, DESTDIR (make install);
-# CC, CFLAGS, SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
+# V=1 (show commands), CC, CFLAGS, SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
 
 PORT ?= 8080
 RUN_DIR ?= var/run
@@ -34,6 +34,9 @@ ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 
+# A line per step; the whole command with V=1.
+run = $(if $(V),,@echo '  $(1) $@';) $(2)
+
 object = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAMS := $(BUILD)/llm-router $(BUILD)/llm-router-admin $(BUILD)/llm-routerctl
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
@@ -63,28 +66,28 @@ packages-lint: ; @tools/install-packages $(LINT_PACKAGES)
 
 $(BUILD)/%.o: %.c | packages-build
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@)
 
 $(BUILD)/libcore.a: $(call object,$(CORE_SOURCES))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call run,AR,$(AR) rcs $@ $^)
 
 $(BUILD)/libengine.a: $(call object,$(ENGINE_SOURCES))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call run,AR,$(AR) rcs $@ $^)
 
 $(BUILD)/llm-router: $(call object,$(ROUTER_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 $(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 $(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/libcore.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libengine.a $(BUILD)/libcore.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@)
 
 run: packages-run $(PROGRAMS) ## serve everything on PORT until interrupted
 	@BUILD=$(BUILD) PORT=$(PORT) RUN_DIR=$(RUN_DIR) STORE=$(STORE) WORKERS=$(WORKERS) demo/run

@@ -30,7 +30,7 @@ int entry_by_name(struct span name, enum entry_id *out);
 
 /* One thing wrong with a document. */
 struct entry_fault {
-    const char *path; /* JSON pointer (RFC 6901); "" is the whole document */
+    const char *path;    /* JSON pointer (RFC 6901); "" is the whole document */
     const char *message; /* what was found and what is allowed; holds no key material */
 };
 

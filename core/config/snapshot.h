@@ -18,10 +18,12 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 1,      /* raised with every change of the structs below */
-    SNAPSHOT_FP_BYTES = 9,    /* 8 hex of SHA-256(key) and a NUL */
+    SNAPSHOT_LAYOUT = 1,   /* raised with every change of the structs below */
+    SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
+
+#define SNAPSHOT_MAGIC "LLMRSNAP"
 
 /* `len` bytes at `offset`, with a NUL behind them. {0, 0} is an absent text. */
 struct snap_str {
@@ -40,7 +42,7 @@ struct snap_header_line {
 struct snap_key {
     struct snap_str id;
     struct snap_str ciphertext;
-    struct snap_str aad;                 /* what the ciphertext is bound to: "model|key id" or "credential|NAME" */
+    struct snap_str aad; /* what the ciphertext is bound to: "model|key id" or "credential|NAME" */
     char fingerprint[SNAPSHOT_FP_BYTES]; /* telemetry's key.id; "" where the keeper could not decrypt it */
 };
 
@@ -62,7 +64,7 @@ struct snap_upstream {
 
 struct snap_model {
     struct snap_str name;
-    struct snap_vec upstreams; /* struct snap_upstream, at least one, in the document's order */
+    struct snap_vec upstreams;  /* struct snap_upstream, at least one, in the document's order */
     struct snap_vec http_codes; /* uint32_t: statuses that move on */
     uint32_t on_timeout;        /* 1: a timeout moves on */
     uint32_t stream_idle_timeout_ms;
@@ -72,7 +74,7 @@ struct snap_model {
 struct snap_principal {
     uint8_t sha256[32]; /* of the caller's key */
     struct snap_str id, owner;
-    struct snap_vec models;   /* struct snap_str; empty and !has_models: all */
+    struct snap_vec models; /* struct snap_str; empty and !has_models: all */
     uint32_t has_models;
 };
 
@@ -84,9 +86,9 @@ struct snap_root {
     uint64_t compiled_wall_us;
     char tree_version[SNAPSHOT_VERSION_BYTES]; /* of LLM_ROUTER_CONFIG; "" without one */
     uint8_t has_tree;
-    struct snap_vec models;       /* struct snap_model, in the document's order */
-    struct snap_vec model_index;  /* uint32_t: positions in models, sorted by name */
-    struct snap_vec principals;   /* struct snap_principal, sorted by sha256 */
+    struct snap_vec models;             /* struct snap_model, in the document's order */
+    struct snap_vec model_index;        /* uint32_t: positions in models, sorted by name */
+    struct snap_vec principals;         /* struct snap_principal, sorted by sha256 */
     struct snap_str default_chat_model; /* absent: not set */
     uint32_t client_stall_timeout_ms;
 };
@@ -97,8 +99,19 @@ struct snapshot {
     size_t bytes;
 };
 
-/* Maps the file and checks magic, layout, size and that every reference of the
- * root's vectors lies inside. ERR_NOT_FOUND, ERR_FORMAT, ERR_SYSTEM. */
+/* Whether the bytes are a whole image of this layout: every reference in it, at
+ * every depth, lies inside and has its NUL, and nothing that must be there is
+ * missing. A reader of a checked image needs no check of its own. `image` is
+ * aligned for its root. ERR_FORMAT. */
+int snapshot_check(struct span image, struct error *e);
+
+/* "RUN_DIR/snapshot.GENERATION" into `out` of `room` bytes. ERR_LIMIT. */
+int snapshot_path(const char *run_dir, uint64_t generation, char *out, size_t room);
+
+/* Writes a compiled image to its place, whole or not at all, mode 0640. ERR_SYSTEM, ERR_LIMIT. */
+int snapshot_write(const char *run_dir, struct span image, struct error *e);
+
+/* Maps the file and applies snapshot_check. ERR_NOT_FOUND, ERR_FORMAT, ERR_SYSTEM. */
 int snapshot_map(const char *path, struct snapshot *out, struct error *e);
 void snapshot_unmap(struct snapshot *snapshot);
 
@@ -109,7 +122,8 @@ static inline const void *snap_at(const struct snap_root *root, uint32_t offset)
 
 static inline struct span snap_span(const struct snap_root *root, struct snap_str s)
 {
-    return s.offset == 0 ? (struct span){ "", 0 } : (struct span){ (const char *)snap_at(root, s.offset), s.len };
+    return s.offset == 0 ? (struct span){ "", 0 }
+                         : (struct span){ (const char *)snap_at(root, s.offset), s.len };
 }
 
 /* "" for an absent text. */
@@ -133,6 +147,7 @@ const struct snap_model *snapshot_model(const struct snap_root *root, struct spa
 const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32]);
 
 /* Whether the principal may use the model. */
-bool snapshot_may_use(const struct snap_root *root, const struct snap_principal *principal, struct span model);
+bool snapshot_may_use(const struct snap_root *root, const struct snap_principal *principal,
+                      struct span model);
 
 #endif

@@ -40,13 +40,18 @@ struct envelope_keys {
 int envelope_keys_from_environment(struct envelope_keys *out, struct error *e);
 
 /* From a master key in base64; `previous` may be the empty span. ERR_FORMAT. */
-int envelope_keys_derive(struct envelope_keys *out, struct span current, struct span previous, struct error *e);
+int envelope_keys_derive(struct envelope_keys *out, struct span current, struct span previous,
+                         struct error *e);
 
 void envelope_keys_wipe(struct envelope_keys *keys);
 
 /* The text form, in the arena. ERR_LIMIT: plaintext too long. */
 int envelope_encrypt(const struct envelope_keys *keys, struct span plaintext, struct span aad,
                      struct arena *arena, char **out, struct error *e);
+
+/* Whether a text has the form above: parts, version, alphabet and lengths. It
+ * may still not decrypt. */
+bool envelope_is_well_formed(struct span text);
 
 /* A plaintext key. Lives in memory of its own, outside any arena. */
 struct secret {

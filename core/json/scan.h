@@ -6,9 +6,11 @@
  * A path is member names joined by dots; "*" stands for every member of an
  * object or element of an array: "model", "stream_options.include_usage",
  * "choices.*.delta.*". Names are compared decoded, so that "mod\u0065l" is
- * found as model. An empty path is the whole text.
+ * found as model. An empty path is the whole text. Paths are the program's own:
+ * more than the bounds below allow is an assertion failure.
  *
- * Pure: no allocation, no I/O, no globals; bounded stack (JSON_DEPTH_MAX).
+ * Pure: no I/O, no globals, a bounded stack (JSON_DEPTH_MAX), and no allocation
+ * except with JSON_SCAN_UNIQUE, whose table of names is freed before the return.
  */
 #ifndef CORE_JSON_SCAN_H
 #define CORE_JSON_SCAN_H
@@ -38,12 +40,13 @@ enum json_kind {
 
 struct json_value {
     enum json_kind kind;
-    struct span raw;    /* the value as written, with quotes or brackets */
-    struct span key;    /* its member's name as written, without quotes; empty in an array */
-    size_t key_offset;  /* of the name's opening quote in the text; 0 in an array */
-    size_t offset;      /* of raw in the text */
-    unsigned path;      /* index of the wanted path */
-    size_t element;     /* index in the outermost array that a "*" of the path stands for, else 0 */
+    struct span raw;   /* the value as written, with quotes or brackets */
+    struct span key;   /* its member's name as written, without quotes; empty in an array.
+                        * json_decode takes span_of(key.ptr - 1, key.len + 2). */
+    size_t key_offset; /* of the name's opening quote in the text; 0 in an array */
+    size_t offset;     /* of raw in the text */
+    unsigned path;     /* index of the wanted path */
+    size_t element;    /* index in the outermost array that a "*" of the path stands for, else 0 */
 };
 
 /* Why a text was refused. */
@@ -54,11 +57,14 @@ struct json_fault {
 
 struct json_want {
     const char *path;
-    bool unique; /* a second member of this name in the same object is refused */
+    bool unique; /* a second member of any name of the path, in one object and at
+                  * its place in the path, is refused; "*" is no name */
 };
 
 enum json_scan_flags {
-    JSON_SCAN_CUT = 1,    /* the text may end anywhere: its end is then no fault */
+    JSON_SCAN_CUT = 1,    /* the text may end anywhere: its end is then no fault, and
+                           * what it leaves unfinished is not reported; nor is a number
+                           * at the very end, which might have gone on */
     JSON_SCAN_UNIQUE = 2, /* any second member of one name in any object is refused */
 };
 

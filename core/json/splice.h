@@ -28,9 +28,10 @@ struct splice {
 /* A splice that changes nothing yet. */
 void splice_init(struct splice *splice, struct span body);
 
-/* Adds an edit, at its place in the order; edits at one offset keep the order
- * in which they were added. ERR_LIMIT: no room. ERR_FORMAT: outside the body or
- * overlapping another edit. */
+/* Adds an edit, at its place in the order. At one offset, what is inserted comes
+ * before what is replaced, and insertions keep the order in which they were
+ * added. ERR_LIMIT: no room. ERR_FORMAT: outside the body or overlapping another
+ * edit, which includes an insertion within bytes that are left out. */
 int splice_add(struct splice *splice, size_t offset, size_t len, struct span with);
 
 /* Bytes of the whole result. */

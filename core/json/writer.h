@@ -1,7 +1,8 @@
 /*
  * Writes compact JSON into a buffer: commas and escapes are the writer's
  * business, balance of begin and end the caller's. A full buffer is seen in
- * buf->overflowed at the end.
+ * buf->overflowed at the end; it then holds a beginning of the text, because
+ * nothing is written after what did not fit.
  *
  * Strings are written as valid UTF-8 whatever the bytes: what is not becomes
  * U+FFFD. Control characters, quotes and backslashes are escaped; so are

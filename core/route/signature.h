@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/arena.h"
 #include "core/base/span.h"
@@ -29,26 +30,30 @@ struct reply_facts {
     struct span retry_after; /* the header's value; empty if absent */
     struct span retry_after_ms;
     struct span amzn_error_type; /* x-amzn-ErrorType */
+    int64_t now_s;               /* Unix time, for a Retry-After that is a date; 0: the clock's */
 };
 
 struct opinion {
     enum verdict verdict;
     enum blame blame;
-    bool is_proven;       /* a signature or an unambiguous status said so; false: an unrecognised 400, 415 or 422 */
-    bool is_signature;    /* decided by the body, against or beside the status */
-    const char *signature; /* a constant name of what matched, for the record: "code:invalid_api_key"; "status" */
-    char code[64];        /* the provider's token (code, type, status or reason), "" if none; for the record */
-    struct span message;  /* the provider's sentence, decoded, in the arena; for the log only: redact it */
-    int inner_status;     /* a status inside the error object (100-599), else 0 */
+    bool is_proven; /* a signature or an unambiguous status said so; false: an unrecognised 400, 415 or 422 */
+    bool is_signature;     /* decided by the body, against or beside the status */
+    const char *signature; /* which row matched, for the record: "code:invalid_api_key", "phrase:credit
+                              balance", "param", "html", "status"; of few values, in the arena or constant */
+    char code[64];       /* the provider's token (code, type, status or reason), "" if none; for the record */
+    struct span message; /* the provider's sentence, decoded, in the arena; for the log only: redact it */
+    int inner_status;    /* a status inside the error object (300-599), else 0 */
     unsigned retry_after_s; /* a hint, rounded up, 1..3600; 0: none */
 };
 
 /* Never fails: what is not recognised falls back to the status. */
 void signature_judge(const struct reply_facts *facts, struct arena *arena, struct opinion *out);
 
-/* Whether a JSON text holds an error object that is meant as one: `error` that
- * is a non-empty object or string, base_resp with a status_code other than 0,
- * Response.Error, error_code and error_msg. For replies with a 2xx. */
+/* Whether a JSON text holds an error that is meant as one: `error`, x_groq.error
+ * or Response.Error that is a non-empty object or string, base_resp with a
+ * status_code other than 0, error_code with error_msg, or "error" as the text's
+ * own `type` or `object`. For replies with a 2xx, whole or cut: cheap where the
+ * bytes name no error at all. */
 bool signature_has_error(struct span body);
 
 /* Of a finish_reason (decoded text): VERDICT_OK, or VERDICT_SERVER for "error",

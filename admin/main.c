@@ -1,0 +1,103 @@
+/* llm-router-admin: settings, and its description for the engine. */
+#include "admin/admin.h"
+
+#include <string.h>
+
+#include "core/base/file.h"
+#include "core/crypto/digest.h"
+#include "core/log/log.h"
+#include "fcgi/engine/settings.h"
+
+#define PLACE(member) offsetof(struct admin_settings, member)
+
+enum { TOKEN_FILE_BYTES = 4096, TOKEN_BYTES_MIN = 16 };
+
+static const struct setting rows[] = {
+    { "listen", "LLM_ROUTER_ADMIN_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
+      "unix:/path or tcp:HOST:PORT; without it, a listening socket as fd 0", PLACE(engine.listen) },
+    { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR", "shared mapping, pid file",
+      PLACE(engine.run_dir) },
+    { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR", "the embedded store",
+      PLACE(state_dir) },
+    { "workers", NULL, SETTING_NUMBER, "2", 1, 64, "N", "requests served at the same time", PLACE(engine.workers) },
+    { "drain-timeout-ms", NULL, SETTING_NUMBER, "10000", 0, 3600000, "MS",
+      "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
+    { "token-file", "LLM_ROUTER_ADMIN_TOKEN_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
+      "its content, as a Bearer token, makes an administrator", PLACE(token_file) },
+    { "emails", "LLM_ROUTER_ADMIN_EMAILS", SETTING_TEXT, NULL, 0, 0, "LIST",
+      "comma-separated: who of REMOTE_USER is an administrator", PLACE(emails) },
+    { "max-body-bytes", NULL, SETTING_NUMBER, "16777216", 1, STORE_VALUE_LIMIT_BYTES, "BYTES", "of a request",
+      PLACE(max_body_bytes) },
+    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES", "of a request's headers",
+      PLACE(max_header_bytes) },
+};
+
+static struct admin_settings settings;
+static struct admin_shared shared = { .settings = &settings };
+static struct admin_worker worker = { .shared = &shared };
+
+/* Only the token's digest is kept: a request's token is compared by digest. */
+static int read_token(struct error *e)
+{
+    struct arena *arena = arena_new();
+    struct span text;
+
+    int r = file_read(settings.token_file, TOKEN_FILE_BYTES, arena, &text, e);
+    if (r == 0) {
+        struct span token = span_trim(text);
+        if (token.len < TOKEN_BYTES_MIN)
+            r = error_set(e, ERR_FORMAT, "%s holds %zu bytes; a token has at least %d", settings.token_file, token.len,
+                          TOKEN_BYTES_MIN);
+        else
+            sha256(token, shared.token_sha256);
+        explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
+    }
+    shared.has_token = r == 0;
+    arena_free(arena);
+    return r;
+}
+
+static int init_master(struct engine_process *process, struct error *e)
+{
+    (void)process;
+    int r = envelope_keys_from_environment(&shared.keys, e);
+    shared.has_keys = r == 0;
+    if (r == ERR_NOT_FOUND)
+        log_line(LOG_WARN, "no_master_key", "no master key is set: a PUT can set no plaintext key");
+    else if (r != 0)
+        return r;
+    if (settings.token_file == NULL && settings.emails == NULL)
+        return error_set(e, ERR_FORMAT,
+                         "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
+    return settings.token_file != NULL ? read_token(e) : 0;
+}
+
+static int init_worker(struct engine_process *process, struct error *e)
+{
+    worker.process = process;
+    worker.arena = arena_new();
+    return store_open_directory(settings.state_dir, &worker.store, e);
+}
+
+static void serve(struct engine_process *process, struct conn *conn)
+{
+    (void)process;
+    admin_serve(&worker, conn);
+}
+
+static const struct engine_program program = {
+    .name = "llm-router-admin",
+    .init_master = init_master,
+    .init_worker = init_worker,
+    .serve = serve,
+    .stall_ms = 60000,
+};
+
+int main(int argc, char **argv)
+{
+    enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router-admin",
+                                           "the administrators' API over FastCGI", argc, argv, &settings);
+    if (r != SETTINGS_RUN)
+        return r == SETTINGS_EXIT_OK ? 0 : 2;
+    return engine_run(&program, &settings.engine);
+}

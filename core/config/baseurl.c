@@ -1,0 +1,61 @@
+#include "core/config/baseurl.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+
+enum { BASEURL_MAX_BYTES = 2048 };
+
+static bool has_part(CURLU *url, CURLUPart part)
+{
+    char *text = NULL;
+    bool has = curl_url_get(url, part, &text, 0) == CURLUE_OK;
+    curl_free(text);
+    return has;
+}
+
+static bool has_blank(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] <= ' ' || text.ptr[i] == 0x7f)
+            return true;
+    return false;
+}
+
+const char *baseurl_parse(struct span text, struct arena *arena, struct baseurl *out)
+{
+    char copy[BASEURL_MAX_BYTES + 1], *scheme = NULL, *host = NULL;
+    const char *problem = NULL;
+    CURLU *url = NULL;
+
+    if (text.len > BASEURL_MAX_BYTES)
+        return "it is too long";
+    if (has_blank(text))
+        return "it holds a blank or a control character";
+    memcpy(copy, text.len == 0 ? "" : text.ptr, text.len);
+    copy[text.len] = '\0';
+    url = curl_url();
+    if (url == NULL || curl_url_set(url, CURLUPART_URL, copy, 0) != CURLUE_OK ||
+        curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
+        curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK || host[0] == '\0')
+        problem = "it is no whole URL with scheme and host";
+    else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
+        problem = "its scheme is neither http nor https";
+    else if (has_part(url, CURLUPART_USER) || has_part(url, CURLUPART_PASSWORD))
+        problem = "user and password may not stand in it";
+    else if (strchr(copy, '#') != NULL)
+        problem = "it has a fragment";
+    else if (strchr(copy, '?') != NULL)
+        problem = "it has a query"; /* the endpoint's path is appended */
+    if (problem == NULL && out != NULL) {
+        while (text.len > 0 && text.ptr[text.len - 1] == '/')
+            text.len--;
+        char *lower = arena_strdup(arena, host);
+        for (char *c = lower; *c != '\0'; c++)
+            *c = (char)tolower((unsigned char)*c);
+        *out = (struct baseurl){ text, lower };
+    }
+    curl_free(scheme);
+    curl_free(host);
+    curl_url_cleanup(url);
+    return problem;
+}

@@ -1,0 +1,78 @@
+#include "core/config/field.h"
+
+/* mdoc(7) reads a leading dot or quote as a request and a backslash as an escape. */
+static void write_line(struct buf *out, const char *text)
+{
+    if (text[0] == '.' || text[0] == '\'')
+        buf_append_cstr(out, "\\&");
+    for (; *text != '\0'; text++) {
+        if (*text == '\\')
+            buf_append_cstr(out, "\\e");
+        else
+            buf_append_char(out, *text);
+    }
+    buf_append_char(out, '\n');
+}
+
+static void write_field(struct buf *out, struct arena *arena, const struct field *field)
+{
+    buf_printf(out, ".It Cm %s\n", field->name);
+    write_line(out, field->doc);
+    const char *expectation = field_expectation(field, arena);
+    if (field->is_required)
+        write_line(out, arena_printf(arena, "Required: %s.", expectation));
+    else if (field->inherits != NULL)
+        write_line(out, arena_printf(arena, "Optional: %s; by default what defaults.%s says.", expectation,
+                                     field->inherits));
+    else if (field->preset != NULL)
+        write_line(out, arena_printf(arena, "Optional: %s; by default %s.", expectation, field->preset));
+    else
+        write_line(out, arena_printf(arena, "Optional: %s.", expectation));
+}
+
+static void write_reserved(struct buf *out, const struct record *record)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < record->n_fields; i++) {
+        if (record->fields[i].kind != FIELD_REFUSED)
+            continue;
+        buf_append_cstr(out, n++ == 0 ? ".Pp\nKnown, but refused: " : ", ");
+        buf_append_cstr(out, record->fields[i].name);
+    }
+    if (n > 0)
+        buf_append_cstr(out, ".\n");
+}
+
+static void write_record(struct buf *out, struct arena *arena, const struct record *record, const char *place)
+{
+    buf_printf(out, ".Ss %s\n", place);
+    buf_append_cstr(out, ".Bl -tag -width Ds\n");
+    for (size_t i = 0; i < record->n_fields; i++)
+        if (record->fields[i].kind != FIELD_REFUSED)
+            write_field(out, arena, &record->fields[i]);
+    buf_append_cstr(out, ".El\n");
+    write_reserved(out, record);
+    for (size_t i = 0; i < record->n_fields; i++) {
+        const struct field *field = &record->fields[i];
+        const char *steps = field->kind == FIELD_LIST ? "/N" : field->kind == FIELD_MAP ? "/NAME" : "";
+        if (field->record != NULL)
+            write_record(out, arena, field->record,
+                         arena_printf(arena, "%s/%s%s", place, field->name, steps));
+    }
+}
+
+void entry_manual(struct buf *out)
+{
+    struct arena *arena = arena_new();
+    for (size_t i = 0; i < ENTRY_COUNT; i++) {
+        const struct entry_row *row = entry_row((enum entry_id)i);
+        if (row->field->record != NULL) {
+            write_record(out, arena, row->field->record, row->name);
+            continue;
+        }
+        buf_printf(out, ".Ss %s\n", row->name);
+        write_line(out, row->field->doc);
+        write_line(out, arena_printf(arena, "The value is %s.", field_expectation(row->field, arena)));
+    }
+    arena_free(arena);
+}

@@ -1,0 +1,129 @@
+#include "core/config/snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/crypto/digest.h"
+
+enum { SNAPSHOT_MODE = 0640 };
+
+int snapshot_path(const char *run_dir, uint64_t generation, char *out, size_t room)
+{
+    int n = snprintf(out, room, "%s/snapshot.%" PRIu64, run_dir, generation);
+    return n < 0 || (size_t)n >= room ? ERR_LIMIT : 0;
+}
+
+int snapshot_write(const char *run_dir, struct span image, struct error *e)
+{
+    char path[4096];
+    struct snap_root root;
+    memcpy(&root, image.ptr, sizeof(root));
+    if (snapshot_path(run_dir, root.generation, path, sizeof(path)) != 0)
+        return error_set(e, ERR_LIMIT, "the path %.200s… is too long", run_dir);
+    return file_replace(path, image, SNAPSHOT_MODE, e);
+}
+
+int snapshot_map(const char *path, struct snapshot *out, struct error *e)
+{
+    struct stat st;
+    struct error why;
+    int result = 0;
+    void *base = MAP_FAILED;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot open %s: %s", path,
+                         strerror(errno));
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        result = error_set(e, ERR_SYSTEM, "%s is not a regular file", path);
+        goto out;
+    }
+    if (st.st_size < (off_t)sizeof(struct snap_root) || st.st_size > SNAPSHOT_LIMIT_BYTES) {
+        result = error_set(e, ERR_FORMAT, "%s has %lld bytes, a snapshot has %zu to %d", path,
+                           (long long)st.st_size, sizeof(struct snap_root), SNAPSHOT_LIMIT_BYTES);
+        goto out;
+    }
+    base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        result = error_set(e, ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
+        goto out;
+    }
+    if (snapshot_check(span_of(base, (size_t)st.st_size), &why) != 0) {
+        munmap(base, (size_t)st.st_size);
+        result = error_set(e, ERR_FORMAT, "%s: %s", path, why.text);
+        goto out;
+    }
+    *out = (struct snapshot){ base, (size_t)st.st_size };
+out:
+    close(fd);
+    return result;
+}
+
+void snapshot_unmap(struct snapshot *snapshot)
+{
+    if (snapshot->root != NULL)
+        munmap((void *)snapshot->root, snapshot->bytes);
+    *snapshot = (struct snapshot){ NULL, 0 };
+}
+
+static int compare_spans(struct span a, struct span b)
+{
+    size_t least = a.len < b.len ? a.len : b.len;
+    int order = least == 0 ? 0 : memcmp(a.ptr, b.ptr, least);
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+const struct snap_model *snapshot_model(const struct snap_root *root, struct span name)
+{
+    uint32_t low = 0, high = root->model_index.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint32_t position = *SNAP_ITEM(root, root->model_index, uint32_t, middle);
+        const struct snap_model *model = SNAP_ITEM(root, root->models, struct snap_model, position);
+        int order = compare_spans(name, snap_span(root, model->name));
+        if (order == 0)
+            return model;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+/* The search's timing tells how many leading bytes of a digest were met; who
+ * knows a digest's beginning is no nearer to a key that has it. */
+const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32])
+{
+    uint32_t low = 0, high = root->principals.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct snap_principal *p = SNAP_ITEM(root, root->principals, struct snap_principal, middle);
+        if (memcmp(p->sha256, sha256, SHA256_BYTES) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == root->principals.count)
+        return NULL;
+    const struct snap_principal *p = SNAP_ITEM(root, root->principals, struct snap_principal, low);
+    return equal_in_constant_time(span_of((const char *)p->sha256, SHA256_BYTES),
+                                  span_of((const char *)sha256, SHA256_BYTES))
+               ? p
+               : NULL;
+}
+
+bool snapshot_may_use(const struct snap_root *root, const struct snap_principal *principal, struct span model)
+{
+    if (!principal->has_models)
+        return true;
+    for (uint32_t i = 0; i < principal->models.count; i++)
+        if (span_eq(model, snap_span(root, *SNAP_ITEM(root, principal->models, struct snap_str, i))))
+            return true;
+    return false;
+}

@@ -1,0 +1,122 @@
+/* Requests of the chat dialect: OpenAI's POST /chat/completions. */
+#include "core/dialect/chat.h"
+
+#include "core/base/err.h"
+#include "core/json/writer.h"
+
+enum { WANT_BODY, WANT_MODEL, WANT_STREAM, WANT_OPTIONS, WANT_USAGE, N_WANTS };
+
+static const struct json_want wants[N_WANTS] = {
+    [WANT_BODY] = { "", false },
+    [WANT_MODEL] = { "model", true },
+    [WANT_STREAM] = { "stream", true },
+    [WANT_OPTIONS] = { "stream_options", true },
+    [WANT_USAGE] = { "stream_options.include_usage", true },
+};
+
+static int refuse(struct request_fault *fault, const char *param, const char *message)
+{
+    *fault = (struct request_fault){ .message = message, .param = param };
+    return ERR_FORMAT;
+}
+
+int chat_read_request(struct span body, struct arena *arena, struct request_facts *facts,
+                      struct request_fault *fault)
+{
+    struct json_value found[N_WANTS];
+    struct json_fault syntax = { 0 };
+
+    int r = json_find(body, wants, N_WANTS, 0, found, &syntax);
+    if (r != 0) {
+        *fault = (struct request_fault){
+            .message = arena_printf(arena, "The body is not valid JSON: %s at byte %zu.", syntax.what, syntax.offset),
+            .is_syntax = true,
+        };
+        return ERR_FORMAT;
+    }
+    if (found[WANT_BODY].kind != JSON_KIND_OBJECT)
+        return refuse(fault, NULL, "The body must be a JSON object.");
+
+    const struct json_value *model = &found[WANT_MODEL];
+    const struct json_value *stream = &found[WANT_STREAM];
+    const struct json_value *options = &found[WANT_OPTIONS];
+    const struct json_value *usage = &found[WANT_USAGE];
+
+    if (model->kind != JSON_KIND_ABSENT && model->kind != JSON_KIND_NULL && model->kind != JSON_KIND_STRING)
+        return refuse(fault, "model", "`model` must be a string.");
+    if (stream->kind > JSON_KIND_TRUE)
+        return refuse(fault, "stream", "`stream` must be a boolean.");
+    if (options->kind != JSON_KIND_ABSENT && options->kind != JSON_KIND_NULL && options->kind != JSON_KIND_OBJECT)
+        return refuse(fault, "stream_options", "`stream_options` must be an object.");
+    if (usage->kind > JSON_KIND_TRUE)
+        return refuse(fault, "stream_options.include_usage", "`stream_options.include_usage` must be a boolean.");
+
+    *facts = (struct request_facts){
+        .body = body,
+        .model_value = *model,
+        .stream_options = *options,
+        .include_usage = *usage,
+        .is_stream = stream->kind == JSON_KIND_TRUE,
+        .wants_usage = stream->kind == JSON_KIND_TRUE && usage->kind == JSON_KIND_TRUE,
+    };
+    if (model->kind == JSON_KIND_STRING)
+        facts->model = json_decode(arena, model->raw);
+    return 0;
+}
+
+/* `member` becomes a member of the object whose "{" stands at `brace`. */
+static int insert_member(const struct request_facts *facts, size_t brace, const char *member, struct arena *arena,
+                         struct splice *out)
+{
+    size_t next = brace + 1;
+    while (next < facts->body.len && strchr(" \t\r\n", facts->body.ptr[next]) != NULL)
+        next++;
+    const char *comma = facts->body.ptr[next] == '}' ? "" : ",";
+    return splice_add(out, brace + 1, 0, span_cstr(arena_printf(arena, "%s%s", member, comma)));
+}
+
+static const char *quoted(struct arena *arena, struct span text)
+{
+    struct buf buf;
+    struct json_writer w;
+    buf_init(&buf, text.len * 6 + 2);
+    jw_init(&w, &buf);
+    jw_string(&w, text);
+    const char *copy = arena_span(arena, buf_span(&buf));
+    buf_free(&buf);
+    return copy;
+}
+
+static int ask_usage(const struct request_facts *facts, struct arena *arena, struct splice *out)
+{
+    const struct json_value *options = &facts->stream_options;
+    const struct json_value *usage = &facts->include_usage;
+
+    if (!facts->is_stream || facts->wants_usage)
+        return 0;
+    if (usage->kind != JSON_KIND_ABSENT)
+        return splice_add(out, usage->offset, usage->raw.len, span_cstr("true"));
+    if (options->kind == JSON_KIND_OBJECT)
+        return insert_member(facts, options->offset, "\"include_usage\":true", arena, out);
+    if (options->kind == JSON_KIND_NULL)
+        return splice_add(out, options->offset, options->raw.len, span_cstr("{\"include_usage\":true}"));
+    return insert_member(facts, (size_t)(span_trim(facts->body).ptr - facts->body.ptr),
+                         "\"stream_options\":{\"include_usage\":true}", arena, out);
+}
+
+int chat_splice_request(const struct request_facts *facts, struct span model, struct arena *arena,
+                        struct splice *out)
+{
+    splice_init(out, facts->body);
+    int r = ask_usage(facts, arena, out);
+    if (r != 0)
+        return r;
+    const char *name = quoted(arena, model);
+    if (facts->model_value.kind != JSON_KIND_ABSENT) {
+        if (facts->model_value.kind == JSON_KIND_STRING && span_eq(facts->model, model))
+            return 0; /* as the caller wrote it */
+        return splice_add(out, facts->model_value.offset, facts->model_value.raw.len, span_cstr(name));
+    }
+    return insert_member(facts, (size_t)(span_trim(facts->body).ptr - facts->body.ptr),
+                         arena_printf(arena, "\"model\":%s", name), arena, out);
+}

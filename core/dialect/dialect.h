@@ -1,0 +1,110 @@
+/*
+ * Dialects: one row per wire protocol that callers and upstreams speak. What the
+ * edge, the scanner, the hold-back, the relay and the error mapping need to know
+ * of a protocol they ask the row.
+ *
+ * Everything here is pure: bytes in, facts out.
+ */
+#ifndef CORE_DIALECT_DIALECT_H
+#define CORE_DIALECT_DIALECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/buf.h"
+#include "core/base/span.h"
+#include "core/json/scan.h"
+#include "core/json/splice.h"
+#include "core/record/usage.h"
+#include "core/upstream/sse.h"
+
+/* What a request's body says, of what we care about. Spans point into the body. */
+struct request_facts {
+    struct span body;
+    struct span model;       /* as asked, decoded; empty if absent, null or "" */
+    struct json_value model_value, stream_options, include_usage; /* kind ABSENT where nothing stands */
+    bool is_stream;
+    bool wants_usage; /* the caller asked for the usage chunk of a stream */
+};
+
+/* Why a body was refused; `param` is the member at fault or NULL. */
+struct request_fault {
+    const char *message; /* arena memory */
+    const char *param;
+    bool is_syntax; /* not JSON at all */
+};
+
+/* What one event of an upstream's stream is. */
+enum event_class {
+    EVENT_NOTHING,  /* promises nothing: comments, role-only deltas, empty lifecycle events */
+    EVENT_CONTENT,  /* content, or something nobody here recognises */
+    EVENT_USAGE,    /* there only because usage was asked for */
+    EVENT_ERROR,    /* the upstream failed; the event's data says how */
+    EVENT_TERMINAL, /* the dialect's terminal mark */
+};
+
+enum { STREAM_CHOICES_MAX = 64 };
+
+/* What has been seen of one stream. Zero is the beginning; `usage` needs usage_init. */
+struct stream_state {
+    uint64_t choices_seen, choices_finished; /* bit i: choice i, below STREAM_CHOICES_MAX */
+    bool has_untracked_choice;               /* one beyond that: its end is not known */
+    struct usage usage;
+    char finish_reason[32]; /* the last one seen, cut */
+};
+
+/* What a whole plain reply is. */
+struct plain_facts {
+    bool is_usable; /* JSON that answers the request */
+    bool is_error;  /* JSON with an error object in it */
+    const char *why; /* not usable: a constant name for the record */
+    struct usage usage;
+    char finish_reason[32];
+};
+
+/* An error as it stands in a stream after its start. */
+struct stream_error {
+    const char *message;
+    const char *type;
+    const char *code;
+};
+
+struct dialect {
+    const char *name;          /* as the configuration and the record have it */
+    const char *endpoint;      /* the path below a mount */
+    const char *stream_type;   /* media type of a stream */
+    const char *terminal_mark; /* the bytes that end a whole stream */
+
+    /* Reads a request. 0, or ERR_FORMAT with *fault. */
+    int (*read_request)(struct span body, struct arena *arena, struct request_facts *facts,
+                        struct request_fault *fault);
+
+    /* The body for an upstream: `model` replaced, and usage asked for in a
+     * stream. Replacements are arena memory. 0 or ERR_LIMIT. */
+    int (*splice_request)(const struct request_facts *facts, struct span model, struct arena *arena,
+                          struct splice *out);
+
+    /* Judges one event and updates the state. */
+    enum event_class (*judge_event)(const struct sse_event *event, struct stream_state *state);
+
+    /* Whether a stream that ended without its mark was whole nevertheless. */
+    bool (*is_finished)(const struct stream_state *state);
+
+    /* Judges a whole plain reply. */
+    void (*judge_plain)(struct span body, struct plain_facts *facts);
+
+    /* The error event, whole, blank line included. */
+    void (*write_error_event)(struct buf *out, const struct stream_error *error);
+};
+
+extern const struct dialect dialect_chat;
+
+/* NULL if there is none. */
+const struct dialect *dialect_by_name(struct span name);
+
+/* The dialect whose endpoint is `path` (below the mount, without a leading slash); NULL if none. */
+const struct dialect *dialect_by_endpoint(struct span path);
+
+#endif

@@ -1,0 +1,464 @@
+#include "core/json/scan.h"
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/json/names.h"
+#include "core/json/text.h"
+
+/* Internal result: the text ended where JSON_SCAN_CUT lets it. */
+enum { ENDED = 1 };
+
+/* A set of wanted paths, one bit each: what makes matching cheap is that a set
+ * becomes empty as soon as no path can match, and stays so further down. */
+typedef uint32_t want_set;
+_Static_assert(JSON_WANTS_MAX <= 32, "a want_set has 32 bits");
+
+/* The wanted paths, taken apart. */
+struct paths {
+    const struct json_want *wants;
+    want_set ending[JSON_PATH_MAX + 1]; /* [d]: paths of exactly d names */
+    want_set star[JSON_PATH_MAX];       /* [d]: paths whose name d is "*" */
+    want_set unique;
+    struct span names[JSON_WANTS_MAX][JSON_PATH_MAX];
+};
+
+/* Where a value stands. */
+struct place {
+    struct span key;
+    size_t key_offset;
+    size_t element;
+    bool in_array;  /* `element` was fixed by an array further out */
+    want_set wants; /* paths whose first names lead here */
+};
+
+/* An open array or object. */
+struct frame {
+    struct place place;
+    size_t offset;
+    size_t count;    /* members or elements begun */
+    size_t number;   /* of the object, in the order of their beginnings */
+    want_set inside; /* wants that go on to a member or an element */
+    want_set seen;   /* unique ones of them whose next name was met */
+    bool is_object;
+};
+
+struct scanner {
+    const unsigned char *start, *p, *end;
+    unsigned flags;
+    int (*on_value)(void *ctx, const struct json_value *value);
+    void *ctx;
+    struct json_fault fault;
+    size_t n_objects;
+    struct names names; /* used with JSON_SCAN_UNIQUE only */
+    size_t depth;
+    struct paths paths;
+    struct frame frames[JSON_DEPTH_MAX];
+};
+
+static void paths_init(struct paths *paths, const struct json_want *wants, size_t n_wants)
+{
+    assert(n_wants <= JSON_WANTS_MAX);
+    paths->wants = wants;
+    paths->unique = 0;
+    memset(paths->ending, 0, sizeof(paths->ending));
+    memset(paths->star, 0, sizeof(paths->star));
+    for (size_t i = 0; i < n_wants; i++) {
+        want_set bit = (want_set)1 << i;
+        const char *p = wants[i].path;
+        size_t n = 0;
+        while (*p != '\0') {
+            assert(n < JSON_PATH_MAX);
+            size_t len = (size_t)(strchrnul(p, '.') - p);
+            paths->names[i][n] = span_of(p, len);
+            if (len == 1 && *p == '*')
+                paths->star[n] |= bit;
+            n++;
+            p += len + (p[len] == '.');
+        }
+        paths->ending[n] |= bit;
+        if (wants[i].unique)
+            paths->unique |= bit;
+    }
+}
+
+static int refuse_at(struct scanner *s, const unsigned char *p, int code, const char *what)
+{
+    s->fault = (struct json_fault){ (size_t)(p - s->start), what };
+    return code;
+}
+
+static int refuse(struct scanner *s, const char *what)
+{
+    return refuse_at(s, s->p, ERR_FORMAT, what);
+}
+
+/* The text ends before the value does. */
+static int end_early(struct scanner *s)
+{
+    s->p = s->end;
+    return (s->flags & JSON_SCAN_CUT) != 0 ? ENDED : refuse(s, "the text ends too early");
+}
+
+static void skip_space(struct scanner *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\r' || *s->p == '\t'))
+        s->p++;
+}
+
+/* Tells the caller of the value that began at `offset` and ends before s->p. */
+static int report(struct scanner *s, enum json_kind kind, const struct place *place, size_t offset)
+{
+    if (place->wants == 0 || s->on_value == NULL)
+        return 0;
+    want_set wants = place->wants & s->paths.ending[s->depth];
+    struct json_value value = {
+        .kind = kind,
+        .raw = span_of((const char *)s->start + offset, (size_t)(s->p - s->start) - offset),
+        .key = place->key,
+        .key_offset = place->key_offset,
+        .offset = offset,
+        .element = place->element,
+    };
+    for (; wants != 0; wants &= wants - 1) {
+        value.path = (unsigned)__builtin_ctz(wants);
+        int r = s->on_value(s->ctx, &value);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Eight bytes at once while none of them is a quote, a backslash, a control
+ * character or beyond ASCII: bodies are mostly one long string of base64. */
+static const unsigned char *skip_plain(const unsigned char *p, const unsigned char *end)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones * 0x80;
+    while (end - p >= 8) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        uint64_t quote = (x ^ (ones * '"')) - ones, backslash = (x ^ (ones * '\\')) - ones;
+        if (((x | (x - ones * 0x20) | quote | backslash) & highs) != 0)
+            break;
+        p += 8;
+    }
+    while (p < end && *p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\')
+        p++;
+    return p;
+}
+
+static bool is_hex(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
+/* At a backslash; leaves s->p behind the escape. */
+static int read_escape(struct scanner *s)
+{
+    s->p++;
+    if (s->p == s->end)
+        return end_early(s);
+    if (*s->p == '\0' || strchr("\"\\/bfnrtu", *s->p) == NULL)
+        return refuse(s, "no such escape");
+    if (*s->p++ != 'u')
+        return 0;
+    for (int i = 0; i < 4; i++, s->p++) {
+        if (s->p == s->end)
+            return end_early(s);
+        if (!is_hex(*s->p))
+            return refuse(s, "expected four hex digits");
+    }
+    return 0;
+}
+
+/* At a byte beyond ASCII; leaves s->p behind the character. */
+static int read_utf8(struct scanner *s)
+{
+    size_t need, n = utf8_prefix(s->p, (size_t)(s->end - s->p), &need);
+    s->p += n;
+    if (need != 0 && n == need)
+        return 0;
+    if (need != 0 && s->p == s->end)
+        return end_early(s);
+    return refuse(s, "not UTF-8");
+}
+
+/* At the opening quote; leaves s->p behind the closing one. */
+static int read_string(struct scanner *s)
+{
+    s->p++;
+    for (;;) {
+        int r = 0;
+        s->p = skip_plain(s->p, s->end);
+        if (s->p == s->end)
+            return end_early(s);
+        if (*s->p == '"')
+            break;
+        if (*s->p == '\\')
+            r = read_escape(s);
+        else if (*s->p >= 0x80)
+            r = read_utf8(s);
+        else
+            r = refuse(s, "a control character in a string");
+        if (r != 0)
+            return r;
+    }
+    s->p++;
+    return 0;
+}
+
+/* One digit or more. */
+static int read_digits(struct scanner *s)
+{
+    if (s->p == s->end)
+        return end_early(s);
+    if (*s->p < '0' || *s->p > '9')
+        return refuse(s, "expected a digit");
+    while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
+        s->p++;
+    return 0;
+}
+
+static bool take(struct scanner *s, char c)
+{
+    if (s->p == s->end || *s->p != (unsigned char)c)
+        return false;
+    s->p++;
+    return true;
+}
+
+static int read_number(struct scanner *s)
+{
+    int r = 0;
+    (void)take(s, '-');
+    if (!take(s, '0'))
+        r = read_digits(s);
+    if (r == 0 && take(s, '.'))
+        r = read_digits(s);
+    if (r == 0 && (take(s, 'e') || take(s, 'E'))) {
+        if (!take(s, '+'))
+            (void)take(s, '-');
+        r = read_digits(s);
+    }
+    /* Nobody knows whether a number that ends with a cut text is whole. */
+    if (r == 0 && s->p == s->end && (s->flags & JSON_SCAN_CUT) != 0)
+        r = ENDED;
+    return r;
+}
+
+static int read_word(struct scanner *s, const char *word)
+{
+    for (; *word != '\0'; word++) {
+        if (s->p == s->end)
+            return end_early(s);
+        if (!take(s, *word))
+            return refuse(s, "expected true, false or null");
+    }
+    return 0;
+}
+
+static int open_frame(struct scanner *s, const struct place *place)
+{
+    if (s->depth == JSON_DEPTH_MAX)
+        return refuse_at(s, s->p, ERR_LIMIT, "nested too deeply");
+    struct frame *frame = &s->frames[s->depth];
+    frame->place = *place;
+    frame->inside = place->wants == 0 ? 0 : place->wants & ~s->paths.ending[s->depth];
+    frame->offset = (size_t)(s->p - s->start);
+    frame->count = 0;
+    frame->seen = 0;
+    frame->is_object = *s->p == '{';
+    frame->number = s->n_objects;
+    s->n_objects += frame->is_object;
+    s->depth++;
+    s->p++;
+    return 0;
+}
+
+/* Reads a whole scalar, or opens a container. */
+static int read_value(struct scanner *s, const struct place *place)
+{
+    enum json_kind kind;
+    int r;
+    skip_space(s);
+    if (s->p == s->end)
+        return end_early(s);
+    size_t offset = (size_t)(s->p - s->start);
+    switch (*s->p) {
+    case '{':
+    case '[':
+        return open_frame(s, place);
+    case '"':
+        kind = JSON_KIND_STRING;
+        r = read_string(s);
+        break;
+    case 't':
+        kind = JSON_KIND_TRUE;
+        r = read_word(s, "true");
+        break;
+    case 'f':
+        kind = JSON_KIND_FALSE;
+        r = read_word(s, "false");
+        break;
+    case 'n':
+        kind = JSON_KIND_NULL;
+        r = read_word(s, "null");
+        break;
+    default:
+        if (*s->p != '-' && (*s->p < '0' || *s->p > '9'))
+            return refuse(s, "expected a value");
+        kind = JSON_KIND_NUMBER;
+        r = read_number(s);
+    }
+    return r != 0 ? r : report(s, kind, place, offset);
+}
+
+/* Which wants a member's name lets through. */
+static int match_name(struct scanner *s, struct frame *frame, struct place *place)
+{
+    place->wants = 0;
+    if (frame->inside == 0)
+        return 0;
+    size_t level = s->depth - 1;
+    bool has_escape = place->key.len > 0 && memchr(place->key.ptr, '\\', place->key.len) != NULL;
+    want_set stars = frame->inside & s->paths.star[level];
+    want_set named = 0;
+    for (want_set left = frame->inside & ~stars; left != 0; left &= left - 1) {
+        unsigned i = (unsigned)__builtin_ctz(left);
+        struct span name = s->paths.names[i][level];
+        if (has_escape ? json_same_text(place->key, name) : span_eq(place->key, name))
+            named |= (want_set)1 << i;
+    }
+    if ((named & frame->seen) != 0)
+        return ERR_CONFLICT;
+    frame->seen |= named & s->paths.unique;
+    place->wants = stars | named;
+    return 0;
+}
+
+/* A member's name and its colon. */
+static int read_name(struct scanner *s, struct frame *frame, struct place *place)
+{
+    skip_space(s);
+    if (s->p == s->end)
+        return end_early(s);
+    const unsigned char *quote = s->p;
+    if (*quote != '"')
+        return refuse(s, frame->count == 0 ? "expected a member or '}'" : "expected a member");
+    int r = read_string(s);
+    if (r != 0)
+        return r;
+    place->key = span_of((const char *)quote + 1, (size_t)(s->p - quote) - 2);
+    place->key_offset = (size_t)(quote - s->start);
+    place->element = frame->place.element;
+    place->in_array = frame->place.in_array;
+    r = match_name(s, frame, place);
+    if (r == 0 && (s->flags & JSON_SCAN_UNIQUE) != 0 && !names_add(&s->names, frame->number, place->key))
+        r = ERR_CONFLICT;
+    if (r != 0)
+        return refuse_at(s, quote, r, "a repeated member");
+    skip_space(s);
+    if (s->p == s->end)
+        return end_early(s);
+    return take(s, ':') ? 0 : refuse(s, "expected ':'");
+}
+
+static void place_element(const struct scanner *s, const struct frame *frame, struct place *place)
+{
+    place->key = span_of(NULL, 0);
+    place->key_offset = 0;
+    place->element = frame->place.in_array ? frame->place.element : frame->count;
+    place->in_array = true;
+    place->wants = frame->inside == 0 ? 0 : frame->inside & s->paths.star[s->depth - 1];
+}
+
+static int close_frame(struct scanner *s)
+{
+    struct frame *frame = &s->frames[--s->depth];
+    return report(s, frame->is_object ? JSON_KIND_OBJECT : JSON_KIND_ARRAY, &frame->place, frame->offset);
+}
+
+/* After a bracket or a value: closes what ends here, up to the place of the
+ * next value or to the end of the outermost one. */
+static int go_on(struct scanner *s, struct place *place)
+{
+    int r = 0;
+    while (s->depth > 0 && r == 0) {
+        struct frame *frame = &s->frames[s->depth - 1];
+        skip_space(s);
+        if (s->p == s->end)
+            return end_early(s);
+        if (take(s, frame->is_object ? '}' : ']')) {
+            r = close_frame(s);
+            continue;
+        }
+        if (frame->count > 0 && !take(s, ','))
+            return refuse(s, frame->is_object ? "expected ',' or '}'" : "expected ',' or ']'");
+        if (frame->is_object)
+            r = read_name(s, frame, place);
+        else
+            place_element(s, frame, place);
+        frame->count++;
+        break;
+    }
+    return r;
+}
+
+static int scan_text(struct scanner *s, struct place *place)
+{
+    int r;
+    do {
+        r = read_value(s, place);
+        if (r == 0)
+            r = go_on(s, place);
+    } while (r == 0 && s->depth > 0);
+    if (r != 0)
+        return r;
+    skip_space(s);
+    return s->p == s->end ? 0 : refuse(s, "expected nothing behind the value");
+}
+
+int json_scan(struct span text, const struct json_want *wants, size_t n_wants, unsigned flags,
+              int (*on_value)(void *ctx, const struct json_value *value), void *ctx, struct json_fault *fault)
+{
+    /* Not initialised as a whole: most of it is never used. */
+    struct scanner s;
+    s.start = s.p = (const unsigned char *)(text.ptr == NULL ? "" : text.ptr);
+    s.end = s.start + text.len;
+    s.flags = flags;
+    s.on_value = on_value;
+    s.ctx = ctx;
+    s.fault = (struct json_fault){ 0, NULL };
+    s.n_objects = 0;
+    s.names = (struct names){ 0 };
+    s.depth = 0;
+    paths_init(&s.paths, wants, n_wants);
+
+    struct place root = { .wants = n_wants == 0 ? 0 : (want_set)-1 >> (JSON_WANTS_MAX - n_wants) };
+    int r = scan_text(&s, &root);
+    names_free(&s.names);
+    if (r < 0 && fault != NULL && s.fault.what != NULL)
+        *fault = s.fault;
+    return r == ENDED ? 0 : r;
+}
+
+static int keep_last(void *ctx, const struct json_value *value)
+{
+    struct json_value *found = ctx;
+    found[value->path] = *value;
+    return 0;
+}
+
+int json_find(struct span text, const struct json_want *wants, size_t n_wants, unsigned flags,
+              struct json_value *found, struct json_fault *fault)
+{
+    struct json_value last[JSON_WANTS_MAX];
+    assert(n_wants <= JSON_WANTS_MAX);
+    for (size_t i = 0; i < n_wants; i++)
+        last[i] = (struct json_value){ .kind = JSON_KIND_ABSENT, .path = (unsigned)i };
+    int r = json_scan(text, wants, n_wants, flags, keep_last, last, fault);
+    if (r == 0 && n_wants > 0)
+        memcpy(found, last, n_wants * sizeof(*found));
+    return r;
+}

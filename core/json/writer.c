@@ -1,0 +1,206 @@
+#include "core/json/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/json/text.h"
+
+/* Nothing follows what did not fit: an overflowed buffer holds a beginning of
+ * the text, not a text with holes. */
+static void put(struct buf *out, const char *bytes, size_t len)
+{
+    if (!out->overflowed)
+        (void)buf_append(out, bytes, len);
+}
+
+static void put_text(struct buf *out, const char *text)
+{
+    put(out, text, strlen(text));
+}
+
+/* The bytes at `p` that stand for themselves. */
+static size_t count_plain(const unsigned char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && p[n] >= 0x20 && p[n] < 0x80 && p[n] != '"' && p[n] != '\\')
+        n++;
+    return n;
+}
+
+static void put_ascii_escape(struct buf *out, unsigned char c)
+{
+    static const char named[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    char escape[8] = { '\\' };
+    const char *at = c == '\0' ? NULL : strchr(named, c);
+    if (at != NULL)
+        escape[1] = letters[at - named];
+    else
+        snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)c);
+    put_text(out, escape);
+}
+
+/* One character beyond ASCII, or what is wrongly there instead of one. Returns
+ * the bytes it took. */
+static size_t put_character(struct buf *out, const unsigned char *p, size_t len)
+{
+    size_t need, n = utf8_prefix(p, len, &need);
+    if (need == 0 || n != need)
+        put_text(out, "\xEF\xBF\xBD");
+    else if (n == 3 && p[0] == 0xE2 && p[1] == 0x80 && (p[2] == 0xA8 || p[2] == 0xA9))
+        put_text(out, p[2] == 0xA8 ? "\\u2028" : "\\u2029");
+    else
+        put(out, (const char *)p, n);
+    return n == 0 ? 1 : n;
+}
+
+void json_escape(struct buf *out, struct span text)
+{
+    const unsigned char *p = (const unsigned char *)text.ptr;
+    size_t at = 0;
+    while (at < text.len) {
+        size_t plain = count_plain(p + at, text.len - at);
+        put(out, text.ptr + at, plain);
+        at += plain;
+        if (at == text.len)
+            break;
+        if (p[at] < 0x80)
+            put_ascii_escape(out, p[at++]);
+        else
+            at += put_character(out, p + at, text.len - at);
+    }
+}
+
+void jw_init(struct json_writer *w, struct buf *out)
+{
+    *w = (struct json_writer){ .out = out };
+}
+
+/* A value or a name is about to be written. */
+static void separate(struct json_writer *w)
+{
+    if (w->need_comma)
+        put_text(w->out, ",");
+}
+
+static void begin(struct json_writer *w, const char *bracket)
+{
+    separate(w);
+    put_text(w->out, bracket);
+    w->need_comma = false;
+}
+
+static void end(struct json_writer *w, const char *bracket)
+{
+    put_text(w->out, bracket);
+    w->need_comma = true;
+}
+
+void jw_begin_object(struct json_writer *w)
+{
+    begin(w, "{");
+}
+
+void jw_end_object(struct json_writer *w)
+{
+    end(w, "}");
+}
+
+void jw_begin_array(struct json_writer *w)
+{
+    begin(w, "[");
+}
+
+void jw_end_array(struct json_writer *w)
+{
+    end(w, "]");
+}
+
+void jw_raw(struct json_writer *w, struct span json)
+{
+    separate(w);
+    put(w->out, json.ptr, json.len);
+    w->need_comma = true;
+}
+
+void jw_string(struct json_writer *w, struct span text)
+{
+    separate(w);
+    put_text(w->out, "\"");
+    json_escape(w->out, text);
+    put_text(w->out, "\"");
+    w->need_comma = true;
+}
+
+void jw_key_span(struct json_writer *w, struct span name)
+{
+    jw_string(w, name);
+    put_text(w->out, ":");
+    w->need_comma = false;
+}
+
+void jw_key(struct json_writer *w, const char *name)
+{
+    jw_key_span(w, span_cstr(name));
+}
+
+void jw_cstr(struct json_writer *w, const char *text)
+{
+    if (text == NULL)
+        jw_null(w);
+    else
+        jw_string(w, span_cstr(text));
+}
+
+void jw_int(struct json_writer *w, int64_t value)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof(digits), "%" PRId64, value);
+    jw_raw(w, span_of(digits, (size_t)len));
+}
+
+void jw_uint(struct json_writer *w, uint64_t value)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof(digits), "%" PRIu64, value);
+    jw_raw(w, span_of(digits, (size_t)len));
+}
+
+void jw_bool(struct json_writer *w, bool value)
+{
+    jw_raw(w, span_cstr(value ? "true" : "false"));
+}
+
+void jw_null(struct json_writer *w)
+{
+    jw_raw(w, span_cstr("null"));
+}
+
+void jw_member_cstr(struct json_writer *w, const char *name, const char *text)
+{
+    jw_key(w, name);
+    jw_cstr(w, text);
+}
+
+void jw_member_span(struct json_writer *w, const char *name, struct span text)
+{
+    jw_key(w, name);
+    jw_string(w, text);
+}
+
+void jw_member_int(struct json_writer *w, const char *name, int64_t value)
+{
+    jw_key(w, name);
+    jw_int(w, value);
+}
+
+void jw_member_uint(struct json_writer *w, const char *name, uint64_t value)
+{
+    jw_key(w, name);
+    jw_uint(w, value);
+}
+
+void jw_member_bool(struct json_writer *w, const char *name, bool value)
+{
+    jw_key(w, name);
+    jw_bool(w, value);
+}

@@ -1,0 +1,191 @@
+#include "core/record/event.h"
+
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/json/writer.h"
+
+enum { OUTCOME_BYTES = 4096 }; /* kept free for what follows the attempts */
+
+const char *event_end_name(enum event_end end)
+{
+    static const char *const names[] = {
+        [EVENT_END_DONE] = "done",           [EVENT_END_ERROR_BEFORE] = "error_before",
+        [EVENT_END_ERROR_MID] = "error_mid", [EVENT_END_CUT] = "cut",
+        [EVENT_END_CLIENT_GONE] = "client_gone", [EVENT_END_REFUSED] = "refused",
+    };
+    return names[end];
+}
+
+void event_begin(struct request_event *event)
+{
+    memset(event, 0, offsetof(struct request_event, attempts));
+    memset(&event->n_attempts, 0, sizeof(*event) - offsetof(struct request_event, n_attempts));
+    event->time_us = clock_wall_us();
+    ids_uuid7(event->time_us, event->id);
+    usage_init(&event->usage);
+}
+
+struct attempt_event *event_add_attempt(struct request_event *event)
+{
+    if (event->n_attempts == EVENT_ATTEMPTS_MAX) {
+        event->n_attempts--;
+        event->n_attempts_dropped++;
+    }
+    struct attempt_event *attempt = &event->attempts[event->n_attempts++];
+    *attempt = (struct attempt_event){ 0 };
+    return attempt;
+}
+
+static void text(struct json_writer *w, const char *name, const char *value)
+{
+    if (value != NULL && value[0] != '\0')
+        jw_member_cstr(w, name, value);
+}
+
+static void span(struct json_writer *w, const char *name, struct span value)
+{
+    if (value.len > 0)
+        jw_member_span(w, name, value);
+}
+
+static void number(struct json_writer *w, const char *name, uint64_t value)
+{
+    if (value != 0)
+        jw_member_uint(w, name, value);
+}
+
+static void count(struct json_writer *w, const char *name, int64_t value)
+{
+    if (value >= 0)
+        jw_member_int(w, name, value);
+}
+
+static void write_attempt(const struct attempt_event *a, unsigned n, struct json_writer *w)
+{
+    jw_begin_object(w);
+    jw_member_uint(w, "n", n);
+    span(w, "upstream", a->upstream);
+    span(w, "account", a->account);
+    span(w, "supplier_model", a->supplier_model);
+    text(w, "key_fp", a->key_fp);
+    span(w, "dialect", a->dialect);
+    span(w, "host", a->host);
+    jw_member_uint(w, "start_us", a->start_us);
+    number(w, "dns_us", a->dns_us);
+    number(w, "connect_us", a->connect_us);
+    number(w, "tls_us", a->tls_us);
+    number(w, "send_us", a->send_us);
+    number(w, "first_byte_us", a->first_byte_us);
+    number(w, "first_content_us", a->first_content_us);
+    number(w, "last_byte_us", a->last_byte_us);
+    jw_member_bool(w, "reused", a->is_reused);
+    if (a->replays > 0)
+        jw_member_bool(w, "replayed", true);
+    number(w, "status", (uint64_t)a->status);
+    text(w, "provider_code", a->provider_code);
+    text(w, "verdict", a->verdict);
+    text(w, "reason", a->reason);
+    text(w, "fault", a->fault);
+    jw_member_bool(w, "counts_for_health", a->counts_for_health);
+    number(w, "retry_after_s", a->retry_after_s);
+    jw_member_uint(w, "bytes_in", a->bytes_in);
+    jw_member_uint(w, "bytes_out", a->bytes_out);
+    number(w, "held_events", a->held_events);
+    jw_end_object(w);
+}
+
+/* Writes as many attempts as leave room for the outcome; the number left out. */
+static unsigned write_attempts(const struct request_event *event, struct json_writer *w)
+{
+    unsigned dropped = event->n_attempts_dropped;
+
+    jw_key(w, "attempts");
+    jw_begin_array(w);
+    for (unsigned i = 0; i < event->n_attempts; i++) {
+        struct buf *out = w->out;
+        size_t before = out->len;
+        bool comma = w->need_comma;
+        /* The last attempt decides, so the array's end has precedence over its middle. */
+        bool is_last = i + 1 == event->n_attempts;
+        size_t room = EVENT_LIMIT_BYTES - (is_last ? OUTCOME_BYTES : 2 * OUTCOME_BYTES);
+        write_attempt(&event->attempts[i], is_last ? i + 1 + event->n_attempts_dropped : i + 1, w);
+        if (out->len > room || out->overflowed) {
+            out->len = before;
+            out->overflowed = false;
+            w->need_comma = comma;
+            dropped++;
+        }
+    }
+    jw_end_array(w);
+    return dropped;
+}
+
+static void write_usage(const struct usage *usage, struct json_writer *w)
+{
+    jw_key(w, "usage");
+    jw_begin_object(w);
+    count(w, "input", usage->input);
+    count(w, "output", usage->output);
+    count(w, "cached_read", usage->cached_read);
+    count(w, "cached_write", usage->cached_write);
+    count(w, "reasoning", usage->reasoning);
+    count(w, "audio_in", usage->audio_in);
+    count(w, "audio_out", usage->audio_out);
+    jw_member_cstr(w, "source", "upstream");
+    jw_end_object(w);
+}
+
+static void write_outcome(const struct request_event *event, struct json_writer *w)
+{
+    unsigned attempts = event->n_attempts + event->n_attempts_dropped;
+    uint64_t others_us = event->upstream_us + event->client_wait_us;
+
+    jw_member_cstr(w, "end", event_end_name(event->end));
+    number(w, "status", (uint64_t)event->status);
+    text(w, "code", event->code);
+    jw_member_bool(w, "committed", event->is_committed);
+    if (attempts > 0)
+        jw_member_uint(w, "fallback_depth", attempts - 1);
+    text(w, "fallback_reason", event->fallback_reason);
+    number(w, "ttft_us", event->ttft_us);
+    jw_member_uint(w, "total_us", event->total_us);
+    number(w, "upstream_us", event->upstream_us);
+    number(w, "client_wait_us", event->client_wait_us);
+    jw_member_uint(w, "overhead_us", event->total_us > others_us ? event->total_us - others_us : 0);
+}
+
+void event_write(const struct request_event *event, struct buf *out)
+{
+    struct json_writer w;
+
+    jw_init(&w, out);
+    jw_begin_object(&w);
+    jw_member_int(&w, "v", 1);
+    text(&w, "id", event->id);
+    jw_member_uint(&w, "time", event->time_us);
+    text(&w, "instance", event->instance);
+    jw_member_uint(&w, "worker", event->worker);
+    number(&w, "generation", event->generation);
+    text(&w, "request_id", event->request_id);
+
+    text(&w, "key_id", event->key_id);
+    span(&w, "owner", event->owner);
+
+    text(&w, "mount", event->mount);
+    text(&w, "dialect", event->dialect);
+    text(&w, "endpoint", event->endpoint);
+    if (event->has_stream)
+        jw_member_bool(&w, "stream", event->is_stream);
+    span(&w, "model", event->model);
+    span(&w, "model_routed", event->model_routed);
+    number(&w, "body_bytes", event->body_bytes);
+    text(&w, "client", event->client);
+
+    unsigned dropped = write_attempts(event, &w);
+    number(&w, "attempts_dropped", dropped);
+    write_outcome(event, &w);
+    if (event->usage.present)
+        write_usage(&event->usage, &w);
+    jw_end_object(&w);
+}

@@ -1,0 +1,101 @@
+/*
+ * The request event, version 1: one JSON line per request with every attempt in
+ * it. Traces, metrics, bills and health are all made from it, so names and units
+ * are fixed: times in µs, offsets from the request's start. It holds no prompt,
+ * no reply text, no key and no caller's address.
+ *
+ * Strings are borrowed: they live as long as the request (arena, snapshot,
+ * constants). NULL, empty, 0 where 0 cannot occur, and -1 mean "nothing to say"
+ * and are left out.
+ */
+#ifndef CORE_RECORD_EVENT_H
+#define CORE_RECORD_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "core/base/ids.h"
+#include "core/base/span.h"
+#include "core/record/usage.h"
+
+enum {
+    EVENT_LIMIT_BYTES = 64 * 1024, /* of one line; further attempts are summarised */
+    EVENT_ATTEMPTS_MAX = 64,
+};
+
+/* How a request ended. */
+enum event_end {
+    EVENT_END_DONE,         /* the caller has the whole reply */
+    EVENT_END_ERROR_BEFORE, /* every attempt failed before content */
+    EVENT_END_ERROR_MID,    /* the upstream reported a failure after content */
+    EVENT_END_CUT,          /* the upstream broke off, or a clock ran out, after content */
+    EVENT_END_CLIENT_GONE,  /* the caller left, or stopped reading */
+    EVENT_END_REFUSED,      /* the caller's mistake: ours to say, or an upstream's */
+};
+
+const char *event_end_name(enum event_end end);
+
+struct attempt_event {
+    struct span upstream, account, supplier_model, host, dialect;
+    const char *key_fp;
+    uint64_t start_us, dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
+    bool is_reused;
+    unsigned replays;
+    int status;
+    const char *provider_code;
+    const char *verdict, *reason, *fault;
+    bool counts_for_health;
+    unsigned retry_after_s;
+    uint64_t bytes_in, bytes_out;
+    unsigned held_events;
+};
+
+struct request_event {
+    /* identity */
+    char id[UUID_TEXT_BYTES];
+    uint64_t time_us; /* wall clock at the start */
+    const char *instance;
+    unsigned worker;
+    uint64_t generation;
+    const char *request_id;
+
+    /* principal */
+    const char *key_id; /* 16 hex of SHA-256 of the caller's key */
+    struct span owner;
+
+    /* request */
+    const char *mount, *endpoint, *dialect;
+    bool has_stream, is_stream;
+    struct span model, model_routed;
+    uint64_t body_bytes;
+    const char *client;
+
+    /* attempts */
+    struct attempt_event attempts[EVENT_ATTEMPTS_MAX];
+    unsigned n_attempts;         /* of those in the array */
+    unsigned n_attempts_dropped; /* that found no room in it */
+
+    /* outcome */
+    enum event_end end;
+    int status;
+    const char *code;
+    bool is_committed;
+    const char *fallback_reason; /* verdict of the first failed attempt */
+    uint64_t ttft_us, total_us, upstream_us, client_wait_us;
+
+    struct usage usage;
+};
+
+/* A new event for a request that starts now. */
+void event_begin(struct request_event *event);
+
+/* Room for one more attempt, zeroed; the last one's when there is none left. */
+struct attempt_event *event_add_attempt(struct request_event *event);
+
+/* The line, without newlines. Attempts that would not fit into EVENT_LIMIT_BYTES
+ * are left out and counted in `attempts_dropped`. */
+void event_write(const struct request_event *event, struct buf *out);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Token counts, as providers report them in their various shapes
+ * (`usage` of OpenAI and its compatibles, DeepSeek, Moonshot, Anthropic).
+ */
+#ifndef CORE_RECORD_USAGE_H
+#define CORE_RECORD_USAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/span.h"
+
+/* Counts of tokens; -1 where the provider said nothing. */
+struct usage {
+    bool present;
+    int64_t input, output;
+    int64_t cached_read, cached_write;
+    int64_t reasoning;
+    int64_t audio_in, audio_out;
+};
+
+void usage_init(struct usage *usage);
+
+/* Reads a usage object. Later counts replace earlier ones, never add: providers
+ * repeat running totals. An object that holds no known count changes nothing. */
+void usage_read(struct span object, struct usage *usage);
+
+#endif

@@ -1,0 +1,187 @@
+#include "core/route/loop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_listed(const struct plan_facts *facts, int status)
+{
+    const struct snap_vec codes = facts->model->http_codes;
+    for (unsigned i = 0; i < codes.count; i++) {
+        if (*SNAP_ITEM(facts->root, codes, uint32_t, i) == (uint32_t)status)
+            return true;
+    }
+    return false;
+}
+
+bool loop_moves_on(const struct plan_facts *facts, const struct attempt_outcome *outcome)
+{
+    switch (outcome->status) {
+    case 0:
+        if (outcome->verdict == VERDICT_TIMEOUT)
+            return facts->model->on_timeout != 0;
+        break;
+    case 401:
+    case 402:
+    case 403:
+    case 429: /* here the configured list has the last word, whatever the body says */
+        if (outcome->verdict != VERDICT_CLIENT)
+            return is_listed(facts, outcome->status);
+        break;
+    default:
+        break;
+    }
+    return verdict_row(outcome->verdict)->next != NEXT_NONE || is_listed(facts, outcome->status);
+}
+
+/* The next candidate in order. While a second opinion on a refusal is sought:
+ * one of another provider if there is one, else of another upstream, else any. */
+static struct candidate *take(const struct snap_root *root, struct plan *plan,
+                              const struct candidate *refused)
+{
+    enum { OTHER_PROVIDER, OTHER_UPSTREAM, ANY };
+
+    for (int wish = refused == NULL ? ANY : OTHER_PROVIDER; wish <= ANY; wish++) {
+        for (size_t i = 0; i < plan->count; i++) {
+            struct candidate *c = &plan->items[i];
+            if (c->is_passed || (wish == OTHER_UPSTREAM && c->upstream == refused->upstream))
+                continue;
+            if (wish == OTHER_PROVIDER &&
+                span_eq(snap_span(root, c->upstream->provider), snap_span(root, refused->upstream->provider)))
+                continue;
+            c->is_passed = true;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void pass_over_upstream(struct plan *plan, const struct snap_upstream *upstream)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->items[i].upstream == upstream)
+            plan->items[i].is_passed = true;
+    }
+}
+
+static bool is_upstream_tried(const struct plan *plan, const struct snap_upstream *upstream)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->items[i].upstream == upstream && plan->items[i].is_tried)
+            return true;
+    }
+    return false;
+}
+
+/* What has been seen along the chain. */
+struct history {
+    unsigned tried_keys, tried_upstreams;
+    unsigned retry_after_s; /* the smallest hint; 0: none */
+    bool can_recover;       /* some failure was not the operator's to mend */
+    struct attempt_outcome last;
+};
+
+static void remember(struct history *h, const struct attempt_outcome *outcome)
+{
+    const char *fault = verdict_row(outcome->verdict)->fault;
+    if (outcome->retry_after_s > 0 && (h->retry_after_s == 0 || outcome->retry_after_s < h->retry_after_s))
+        h->retry_after_s = outcome->retry_after_s;
+    h->can_recover = h->can_recover || strcmp(fault, "config") != 0;
+    h->last = *outcome;
+}
+
+/* The last attempt decides (KTD-1). */
+static enum failure_kind failure_of(const struct attempt_outcome *last)
+{
+    if (last->is_undecryptable)
+        return FAILURE_DECRYPT_FAILED;
+    switch (last->verdict) {
+    case VERDICT_RATE:
+        return FAILURE_UPSTREAM_RATE_LIMITED;
+    case VERDICT_TIMEOUT:
+        return FAILURE_UPSTREAM_TIMEOUT;
+    case VERDICT_CONNECT:
+        return last->is_unreachable ? FAILURE_UPSTREAM_UNAVAILABLE : FAILURE_UPSTREAM_TIMEOUT;
+    default:
+        return FAILURE_UPSTREAM_UNAVAILABLE;
+    }
+}
+
+static void fail(const struct history *h, struct loop_result *out)
+{
+    struct failure *failure = &out->failure;
+
+    out->end = LOOP_FAILED;
+    *failure = (struct failure){ .kind = failure_of(&h->last), .no_retry = !h->can_recover };
+    if (h->last.is_undecryptable)
+        return;
+    failure->has_attempts = true;
+    failure->tried_keys = h->tried_keys;
+    failure->tried_upstreams = h->tried_upstreams;
+    if (h->last.last_status != NULL)
+        snprintf(failure->last_status, sizeof(failure->last_status), "%s", h->last.last_status);
+    else
+        snprintf(failure->last_status, sizeof(failure->last_status), "%d", h->last.status);
+    if (failure->kind == FAILURE_UPSTREAM_RATE_LIMITED)
+        failure->retry_after_s = h->retry_after_s > 0 ? h->retry_after_s : 1;
+}
+
+static const struct attempt_outcome chain_timeout = {
+    .verdict = VERDICT_TIMEOUT,
+    .last_status = "timeout",
+    .is_proven = true,
+};
+
+void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadline_us,
+              const struct loop_ops *ops, struct loop_result *out)
+{
+    struct history h = { 0 };
+    const struct candidate *refused = NULL; /* by whom an unproven refusal came */
+    struct candidate *c;
+
+    *out = (struct loop_result){ .end = LOOP_FAILED };
+    while ((c = take(facts->root, plan, refused)) != NULL) {
+        if (ops->now_us(ops->ctx) >= deadline_us) {
+            remember(&h, &chain_timeout);
+            break;
+        }
+        struct attempt_outcome outcome = { 0 };
+        ops->attempt(ops->ctx, c, out->attempts + 1, &outcome);
+        if (!outcome.is_undecryptable) {
+            out->attempts++;
+            h.tried_keys++;
+            h.tried_upstreams += is_upstream_tried(plan, c->upstream) ? 0 : 1;
+            c->is_tried = true;
+        }
+        remember(&h, &outcome);
+        out->last = outcome;
+
+        if (outcome.is_undecryptable)
+            break;
+        if (outcome.verdict == VERDICT_CANCELLED) {
+            out->end = LOOP_CANCELLED;
+            return;
+        }
+        if (outcome.is_committed || outcome.verdict == VERDICT_OK) {
+            out->end = LOOP_ANSWERED;
+            return;
+        }
+        if (outcome.verdict == VERDICT_CLIENT) {
+            bool is_second = refused != NULL;
+            if (!is_second)
+                out->refusal = outcome;
+            if (is_second || (outcome.is_proven && !loop_moves_on(facts, &outcome)))
+                break;
+            refused = c;
+            continue;
+        }
+        if (!loop_moves_on(facts, &outcome))
+            break;
+        if (verdict_row(outcome.verdict)->next == NEXT_UPSTREAM)
+            pass_over_upstream(plan, c->upstream);
+    }
+    if (h.last.verdict == VERDICT_CLIENT)
+        out->end = LOOP_REFUSED; /* the first refusal, if there were two */
+    else
+        fail(&h, out);
+    out->last = h.last;
+}

@@ -1,0 +1,67 @@
+/*
+ * The attempt loop: takes candidates one at a time until one answers, and says
+ * what the caller is told when none does. Pure decision: time and attempts are
+ * functions it is handed.
+ */
+#ifndef CORE_ROUTE_LOOP_H
+#define CORE_ROUTE_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/span.h"
+#include "core/config/snapshot.h"
+#include "core/route/failure.h"
+#include "core/route/plan.h"
+#include "core/route/verdict.h"
+
+/* How one attempt ended. */
+struct attempt_outcome {
+    enum verdict verdict;
+    enum blame blame;
+    bool is_proven;           /* see struct opinion */
+    bool is_signature;
+    int status;               /* of the upstream's reply; 0 if none came */
+    const char *last_status;  /* where the status does not say it: "timeout", "connect", "reset", "invalid"; else NULL */
+    bool is_unreachable;      /* refused, unresolvable or no TLS: 502 rather than 504 */
+    unsigned retry_after_s;   /* 0: no hint */
+    bool is_committed;        /* bytes went to the caller: nothing can follow */
+    bool is_undecryptable;    /* our own key store failed: no attempt was made */
+
+    /* A refusal that is the caller's to see: VERDICT_CLIENT. Arena memory. */
+    int refusal_status;
+    struct span refusal_type, refusal_body;
+};
+
+struct loop_ops {
+    void *ctx;
+    uint64_t (*now_us)(void *ctx);
+    /* One exchange with a candidate; n counts attempts from 1. */
+    void (*attempt)(void *ctx, const struct candidate *candidate, unsigned n, struct attempt_outcome *out);
+};
+
+enum loop_end {
+    LOOP_ANSWERED,  /* an upstream's reply went to the caller, whole or not */
+    LOOP_REFUSED,   /* pass `refusal` through */
+    LOOP_FAILED,    /* answer with `failure` */
+    LOOP_CANCELLED, /* the caller left */
+};
+
+struct loop_result {
+    enum loop_end end;
+    struct attempt_outcome last;    /* of the attempt that decided */
+    struct attempt_outcome refusal; /* LOOP_REFUSED */
+    struct failure failure;         /* LOOP_FAILED */
+    unsigned attempts;
+};
+
+/* deadline_us: of the whole chain until content, on ops->now_us' clock. The
+ * plan's candidates are marked as they are passed: each is tried at most once. */
+void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadline_us,
+              const struct loop_ops *ops, struct loop_result *out);
+
+/* Whether the model's configuration lets this outcome move on to another candidate. */
+bool loop_moves_on(const struct plan_facts *facts, const struct attempt_outcome *outcome);
+
+#endif

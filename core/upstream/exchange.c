@@ -1,0 +1,395 @@
+#include "core/upstream/exchange.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+
+enum {
+    HEADERS_MAX = 64,
+    KEPT_CONNECTION_S = 30,  /* providers close idle ones after a minute or so: do not meet them there */
+    LINGER_MS = 100,         /* for the end of a reply whose last event has come */
+    CONNECTIONS_KEPT = 16,
+};
+
+struct exchange_client {
+    CURLM *multi;
+    CURL *easy;
+};
+
+int exchange_init_master(struct error *e)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_set(e, ERR_SYSTEM, "libcurl cannot start");
+    return 0;
+}
+
+int exchange_open(struct exchange_client **out, struct error *e)
+{
+    struct exchange_client *client = xcalloc(1, sizeof(*client));
+    client->multi = curl_multi_init();
+    client->easy = curl_easy_init();
+    if (client->multi == NULL || client->easy == NULL) {
+        exchange_close(client);
+        return error_set(e, ERR_SYSTEM, "libcurl has no handle to give");
+    }
+    curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
+    *out = client;
+    return 0;
+}
+
+void exchange_close(struct exchange_client *client)
+{
+    if (client == NULL)
+        return;
+    curl_easy_cleanup(client->easy);
+    curl_multi_cleanup(client->multi);
+    free(client);
+}
+
+/* The state of the exchange that is running. */
+struct running {
+    CURL *easy;
+    const struct exchange_request *request;
+    const struct exchange_receiver *receiver;
+    struct exchange_result *result;
+    struct splice_cursor sent;
+    uint64_t start_us;
+    uint64_t last_byte_us; /* on the clock less the receiver's time */
+    uint64_t linger_until_us;
+    unsigned sends;
+    enum exchange_want want;
+    bool has_stopped; /* we ended it, so libcurl's error is ours */
+};
+
+/* The exchange's own time: the clock without what the receiver took. */
+static uint64_t own_now_us(const struct running *x)
+{
+    return clock_monotonic_us() - x->result->receiver_us;
+}
+
+static size_t on_send(char *out, size_t size, size_t count, void *ctx)
+{
+    struct running *x = ctx;
+    size_t n = splice_read(x->request->body, &x->sent, out, size * count);
+    x->result->bytes_out += n;
+    return n;
+}
+
+/* A replay reads the body from its beginning. */
+static int on_seek(void *ctx, curl_off_t offset, int origin)
+{
+    struct running *x = ctx;
+    if (offset != 0 || origin != SEEK_SET)
+        return CURL_SEEKFUNC_CANTSEEK;
+    x->sent = (struct splice_cursor){ 0, 0 };
+    return CURL_SEEKFUNC_OK;
+}
+
+/* Called before each send. libcurl re-sends a POST when a kept connection turns
+ * out to be closed, up to five times: after the first send only a fresh
+ * connection will do, and on that it never re-sends. */
+static int on_connected(void *ctx, char *remote, char *local, int remote_port, int local_port)
+{
+    struct running *x = ctx;
+    (void)remote;
+    (void)local;
+    (void)remote_port;
+    (void)local_port;
+    if (++x->sends == 1)
+        curl_easy_setopt(x->easy, CURLOPT_FRESH_CONNECT, 1L);
+    else
+        x->result->replays = x->sends - 1;
+    return CURL_PREREQFUNC_OK;
+}
+
+static bool take_want(struct running *x, enum exchange_want want, uint64_t entered_us)
+{
+    uint64_t now = clock_monotonic_us();
+    x->result->receiver_us += now - entered_us;
+    x->last_byte_us = own_now_us(x);
+    if (want == EXCHANGE_CONTENT && x->result->first_content_us == 0)
+        x->result->first_content_us = entered_us - x->start_us;
+    if (want == EXCHANGE_LINGER && x->want != EXCHANGE_LINGER)
+        x->linger_until_us = now + LINGER_MS * US_PER_MS;
+    if (x->want != EXCHANGE_LINGER || want == EXCHANGE_ENOUGH || want == EXCHANGE_LEFT)
+        x->want = want;
+    x->has_stopped = want == EXCHANGE_ENOUGH || want == EXCHANGE_LEFT;
+    return !x->has_stopped;
+}
+
+static struct span header(CURL *easy, const char *name)
+{
+    struct curl_header *h = NULL;
+    if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+        return (struct span){ NULL, 0 };
+    return span_cstr(h->value);
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *ctx)
+{
+    struct running *x = ctx;
+    size_t len = size * count;
+    long status = 0;
+
+    if (len > 2 || len == 0 || (line[0] != '\r' && line[0] != '\n'))
+        return len; /* the empty line ends the head */
+    curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status < 200)
+        return len; /* 100 Continue and the like */
+    struct exchange_head head = {
+        .status = (int)status,
+        .content_type = header(x->easy, "content-type"),
+        .retry_after = header(x->easy, "retry-after"),
+        .retry_after_ms = header(x->easy, "retry-after-ms"),
+        .amzn_error_type = header(x->easy, "x-amzn-errortype"),
+    };
+    uint64_t entered = clock_monotonic_us();
+    x->result->status = (int)status;
+    x->result->first_byte_us = entered - x->start_us;
+    return take_want(x, x->receiver->on_head(x->receiver->ctx, &head), entered) ? len : 0;
+}
+
+static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
+{
+    struct running *x = ctx;
+    size_t len = size * count;
+    uint64_t entered = clock_monotonic_us();
+
+    x->result->bytes_in += len;
+    x->result->last_byte_us = entered - x->start_us;
+    if (x->want == EXCHANGE_LINGER)
+        return len;
+    return take_want(x, x->receiver->on_data(x->receiver->ctx, span_of(bytes, len)), entered) ? len : CURL_WRITEFUNC_ERROR;
+}
+
+static void prepare(struct running *x, struct curl_slist *headers)
+{
+    CURL *easy = x->easy;
+
+    curl_easy_reset(easy); /* keeps the connections: they belong to the multi handle */
+    curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(x->request->body));
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* not the environment's */
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)KEPT_CONNECTION_S);
+    curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, 300L); /* follow the provider's DNS */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);         /* no clock waits for a stuck resolver */
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
+    curl_easy_setopt(easy, CURLOPT_READDATA, x);
+    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
+    curl_easy_setopt(easy, CURLOPT_SEEKDATA, x);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_receive);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, x);
+}
+
+/* The next deadline, on the exchange's own time, and what its passing means. */
+static uint64_t next_deadline(const struct running *x, enum exchange_end *means)
+{
+    const struct exchange_clocks *clocks = &x->request->clocks;
+
+    if (x->result->first_content_us > 0) {
+        *means = EXCHANGE_END_TIMEOUT_IDLE;
+        return x->last_byte_us + clocks->idle_ms * US_PER_MS;
+    }
+    uint64_t deadline = x->start_us + clocks->first_content_ms * US_PER_MS;
+    *means = EXCHANGE_END_TIMEOUT_FIRST_CONTENT;
+    if (x->sends == 0 && x->start_us + clocks->connect_ms * US_PER_MS < deadline) {
+        deadline = x->start_us + clocks->connect_ms * US_PER_MS;
+        *means = EXCHANGE_END_TIMEOUT_CONNECT;
+    }
+    if (clocks->chain_us < deadline) {
+        deadline = clocks->chain_us;
+        *means = EXCHANGE_END_TIMEOUT_CHAIN;
+    }
+    return deadline;
+}
+
+static enum exchange_end end_of(const struct running *x, CURLcode code)
+{
+    long cause = 0;
+
+    if (x->want == EXCHANGE_LEFT)
+        return EXCHANGE_END_CALLER_LEFT;
+    if (x->has_stopped || x->want == EXCHANGE_LINGER)
+        return EXCHANGE_END_ENOUGH;
+    switch (code) {
+    case CURLE_OK:
+        return x->result->status != 0 ? EXCHANGE_END_WHOLE : EXCHANGE_END_INVALID;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return EXCHANGE_END_UNRESOLVED;
+    case CURLE_COULDNT_CONNECT:
+        curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &cause);
+        return cause == ETIMEDOUT ? EXCHANGE_END_TIMEOUT_CONNECT : EXCHANGE_END_REFUSED;
+    case CURLE_OPERATION_TIMEDOUT:
+        return EXCHANGE_END_TIMEOUT_CONNECT; /* the only clock that libcurl has from us */
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        return EXCHANGE_END_TLS;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_WEIRD_SERVER_REPLY:
+        return EXCHANGE_END_INVALID;
+    default:
+        return x->result->status != 0 ? EXCHANGE_END_CUT : EXCHANGE_END_RESET;
+    }
+}
+
+/* Moves the exchange as far as it goes without waiting. True: it is over. */
+static bool perform(struct exchange_client *client, struct running *x, enum exchange_end *end)
+{
+    int running, left;
+    CURLMsg *message;
+
+    if (curl_multi_perform(client->multi, &running) != CURLM_OK) {
+        *end = EXCHANGE_END_INVALID;
+        return true;
+    }
+    while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
+        if (message->msg == CURLMSG_DONE) {
+            *end = end_of(x, message->data.result);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Waits for the upstream, the caller or the next deadline. True: it is over. */
+static bool wait_for_more(struct exchange_client *client, struct running *x, enum exchange_end *end)
+{
+    struct curl_waitfd caller = { .fd = x->request->caller_fd, .events = CURL_WAIT_POLLIN };
+    unsigned n_callers = x->request->caller_fd >= 0 && x->want != EXCHANGE_LINGER ? 1 : 0;
+    enum exchange_end means;
+    uint64_t now, deadline;
+    int ready;
+
+    if (x->want == EXCHANGE_LINGER) {
+        now = clock_monotonic_us();
+        deadline = x->linger_until_us;
+        means = EXCHANGE_END_ENOUGH;
+    } else {
+        now = own_now_us(x);
+        deadline = next_deadline(x, &means);
+    }
+    if (now >= deadline) {
+        *end = means;
+        return true;
+    }
+    uint64_t wait_ms = (deadline - now + US_PER_MS - 1) / US_PER_MS;
+    if (curl_multi_poll(client->multi, &caller, n_callers, (int)(wait_ms > 60000 ? 60000 : wait_ms), &ready) != CURLM_OK) {
+        *end = EXCHANGE_END_INVALID;
+        return true;
+    }
+    if (n_callers > 0 && caller.revents != 0) {
+        *end = EXCHANGE_END_CALLER_LEFT;
+        return true;
+    }
+    return false;
+}
+
+static uint64_t time_of(CURL *easy, CURLINFO info)
+{
+    curl_off_t us = 0;
+    curl_easy_getinfo(easy, info, &us);
+    return us > 0 ? (uint64_t)us : 0;
+}
+
+static void measure(struct running *x)
+{
+    struct exchange_result *r = x->result;
+    long connects = 0;
+
+    r->dns_us = time_of(x->easy, CURLINFO_NAMELOOKUP_TIME_T);
+    r->connect_us = time_of(x->easy, CURLINFO_CONNECT_TIME_T);
+    r->tls_us = time_of(x->easy, CURLINFO_APPCONNECT_TIME_T);
+    r->send_us = time_of(x->easy, CURLINFO_PRETRANSFER_TIME_T);
+    curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
+    r->is_reused = x->sends > 0 && connects == 0;
+}
+
+void exchange_run(struct exchange_client *client, const struct exchange_request *request,
+                  const struct exchange_receiver *receiver, struct exchange_result *out)
+{
+    struct curl_slist headers[HEADERS_MAX];
+    size_t n = 0;
+
+    /* libcurl only reads the list: the nodes need no memory of its own. */
+    for (; request->headers[n] != NULL && n < HEADERS_MAX; n++) {
+        headers[n].data = (char *)(uintptr_t)request->headers[n];
+        headers[n].next = NULL;
+        if (n > 0)
+            headers[n - 1].next = &headers[n];
+    }
+    *out = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
+    struct running x = {
+        .easy = client->easy,
+        .request = request,
+        .receiver = receiver,
+        .result = out,
+        .start_us = clock_monotonic_us(),
+        .want = EXCHANGE_MORE,
+    };
+    x.last_byte_us = x.start_us;
+    prepare(&x, n > 0 ? headers : NULL);
+    if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
+        while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))
+            continue;
+        measure(&x);
+        /* An exchange that is not over is ended here: its connection is closed. */
+        curl_multi_remove_handle(client->multi, client->easy);
+    }
+    curl_easy_reset(client->easy); /* forgets the headers, and the key in them */
+}
+
+const char *exchange_end_name(enum exchange_end end)
+{
+    switch (end) {
+    case EXCHANGE_END_WHOLE:
+        return "whole";
+    case EXCHANGE_END_ENOUGH:
+        return "enough";
+    case EXCHANGE_END_CUT:
+        return "cut";
+    case EXCHANGE_END_RESET:
+        return "reset";
+    case EXCHANGE_END_REFUSED:
+        return "refused";
+    case EXCHANGE_END_UNRESOLVED:
+        return "unresolved";
+    case EXCHANGE_END_TLS:
+        return "tls";
+    case EXCHANGE_END_INVALID:
+        return "invalid";
+    case EXCHANGE_END_TIMEOUT_CONNECT:
+        return "timeout_connect";
+    case EXCHANGE_END_TIMEOUT_FIRST_CONTENT:
+        return "timeout_first_content";
+    case EXCHANGE_END_TIMEOUT_IDLE:
+        return "timeout_idle";
+    case EXCHANGE_END_TIMEOUT_CHAIN:
+        return "timeout_chain";
+    case EXCHANGE_END_CALLER_LEFT:
+        return "caller_left";
+    }
+    return "unknown";
+}

@@ -1,0 +1,99 @@
+/*
+ * One HTTP exchange with an upstream: a POST, its reply as it arrives, and the
+ * clocks that bound it. Blocking; one at a time per client. After fork only.
+ *
+ * http and https only, HTTP/1.1, no redirects, no proxies of the environment, no
+ * cookies, no compression. Connections are kept for reuse by later exchanges.
+ */
+#ifndef CORE_UPSTREAM_EXCHANGE_H
+#define CORE_UPSTREAM_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/span.h"
+#include "core/json/splice.h"
+
+struct exchange_client; /* connections, name cache: one per process */
+
+/* Process-wide start of libcurl. Before fork, once. ERR_SYSTEM. */
+int exchange_init_master(struct error *e);
+
+/* ERR_SYSTEM. */
+int exchange_open(struct exchange_client **out, struct error *e);
+void exchange_close(struct exchange_client *client);
+
+/* The clocks. Each is its own reason in the record. They stand still while the
+ * receiver is at work, because it may be blocked on the caller. */
+struct exchange_clocks {
+    uint32_t connect_ms;       /* name, connection and TLS; > 0 */
+    uint32_t first_content_ms; /* from the start until the receiver says EXCHANGE_CONTENT; > 0 */
+    uint32_t idle_ms;          /* between bytes after that; > 0 */
+    uint64_t chain_us;         /* clock_monotonic_us() at which the chain ends, until content; > 0 */
+};
+
+struct exchange_head {
+    int status;
+    struct span content_type, retry_after, retry_after_ms, amzn_error_type; /* empty if absent */
+};
+
+/* What the receiver wants next. */
+enum exchange_want {
+    EXCHANGE_MORE,    /* go on; no content yet */
+    EXCHANGE_CONTENT, /* go on; content has come */
+    EXCHANGE_ENOUGH,  /* stop: the rest does not matter */
+    EXCHANGE_LINGER,  /* all has come that matters: read to the end shortly, so that the connection can be kept */
+    EXCHANGE_LEFT,    /* stop: the caller is gone */
+};
+
+struct exchange_receiver {
+    void *ctx;
+    enum exchange_want (*on_head)(void *ctx, const struct exchange_head *head);
+    enum exchange_want (*on_data)(void *ctx, struct span piece);
+};
+
+struct exchange_request {
+    const char *url;
+    const char *const *headers; /* "Name: value", NULL-terminated; valid for the exchange */
+    const struct splice *body;
+    struct exchange_clocks clocks;
+    int caller_fd; /* readable: the caller left. -1: not watched */
+};
+
+enum exchange_end {
+    EXCHANGE_END_WHOLE,      /* the reply ended as HTTP says it must */
+    EXCHANGE_END_ENOUGH,     /* the receiver stopped it */
+    EXCHANGE_END_CUT,        /* the connection broke inside the reply */
+    EXCHANGE_END_RESET,      /* it broke before the reply's head */
+    EXCHANGE_END_REFUSED,    /* no connection could be made */
+    EXCHANGE_END_UNRESOLVED, /* the name has no address */
+    EXCHANGE_END_TLS,        /* no trusted connection could be made */
+    EXCHANGE_END_INVALID,    /* the reply is not HTTP, or the URL cannot be used */
+    EXCHANGE_END_TIMEOUT_CONNECT,
+    EXCHANGE_END_TIMEOUT_FIRST_CONTENT,
+    EXCHANGE_END_TIMEOUT_IDLE,
+    EXCHANGE_END_TIMEOUT_CHAIN,
+    EXCHANGE_END_CALLER_LEFT,
+};
+
+/* The record's name of an end: "timeout_idle"; never NULL. */
+const char *exchange_end_name(enum exchange_end end);
+
+/* Times in µs from the start of the exchange; 0 where it did not come to that. */
+struct exchange_result {
+    enum exchange_end end;
+    int status; /* 0: no head came */
+    uint64_t dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
+    uint64_t receiver_us; /* spent in the receiver */
+    uint64_t bytes_in, bytes_out;
+    bool is_reused;   /* over a kept connection */
+    unsigned replays; /* sends beyond the first: at most 1 */
+};
+
+/* Runs it to its end. Always fills *out. */
+void exchange_run(struct exchange_client *client, const struct exchange_request *request,
+                  const struct exchange_receiver *receiver, struct exchange_result *out);
+
+#endif

@@ -1,0 +1,302 @@
+#include "core/upstream/relay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void relay_init(struct relay *relay, const struct dialect *dialect, bool is_stream, bool hides_usage,
+                struct span content_type, const struct relay_sink *sink)
+{
+    *relay = (struct relay){
+        .dialect = dialect,
+        .sink = sink,
+        .is_stream = is_stream,
+        .hides_usage = hides_usage,
+    };
+    usage_init(&relay->state.usage);
+    snprintf(relay->content_type_text, sizeof(relay->content_type_text), "%.*s", (int)content_type.len,
+             content_type.len > 0 ? content_type.ptr : "");
+    sse_init(&relay->framer, RELAY_EVENT_BYTES);
+    buf_init(&relay->held, is_stream ? RELAY_HOLD_BYTES : RELAY_PLAIN_BYTES);
+    buf_init(&relay->failure, RELAY_FAILURE_BYTES);
+}
+
+void relay_free(struct relay *relay)
+{
+    sse_free(&relay->framer);
+    buf_free(&relay->held);
+    buf_free(&relay->failure);
+}
+
+/* The first end counts: what comes after it is not looked at. */
+static void end_with(struct relay *relay, enum relay_end end, const char *why)
+{
+    if (relay->end != RELAY_OPEN)
+        return;
+    relay->end = end;
+    relay->why = why;
+}
+
+static void keep_failure(struct relay *relay, struct span bytes)
+{
+    size_t room = relay->failure.limit - relay->failure.len;
+    buf_append(&relay->failure, bytes.ptr, bytes.len < room ? bytes.len : room);
+    relay->failure.overflowed = bytes.len > room;
+}
+
+/* Upstreams name a stream's type with parameters of their own or not at all. */
+static struct span type_for_caller(const struct relay *relay)
+{
+    struct span type = span_cstr(relay->content_type_text);
+    if (relay->is_stream)
+        return span_starts(type, relay->dialect->stream_type) ? type : span_cstr(relay->dialect->stream_type);
+    return type.len > 0 ? type : span_cstr("application/json");
+}
+
+static int put(struct relay *relay, struct span bytes)
+{
+    if (bytes.len == 0)
+        return 0;
+    int r = relay->sink->write(relay->sink->ctx, bytes);
+    if (r != 0)
+        end_with(relay, RELAY_CALLER_LEFT, NULL);
+    else
+        relay->bytes_out += bytes.len;
+    return r;
+}
+
+/* From here on bytes go out as they come; first those that were held. */
+static int commit(struct relay *relay, int64_t whole_bytes)
+{
+    int r = relay->sink->commit(relay->sink->ctx, type_for_caller(relay), whole_bytes);
+    if (r != 0) {
+        end_with(relay, RELAY_CALLER_LEFT, NULL);
+        return r;
+    }
+    relay->is_committed = true;
+    r = put(relay, buf_span(&relay->held));
+    buf_free(&relay->held);
+    return r;
+}
+
+static int flush(struct relay *relay)
+{
+    struct span bytes = relay->pending;
+    relay->pending = (struct span){ NULL, 0 };
+    return put(relay, bytes);
+}
+
+/* An event on its way out. Events that lie side by side in a piece leave in one write. */
+static int pass(struct relay *relay, struct span raw)
+{
+    if (relay->pending.len > 0 && relay->pending.ptr + relay->pending.len == raw.ptr) {
+        relay->pending.len += raw.len;
+        return 0;
+    }
+    int r = flush(relay);
+    relay->pending = raw;
+    return r;
+}
+
+/* An event that comes before content. What exceeds the bound commits: it is
+ * then better sent than kept. */
+static int hold(struct relay *relay, struct span raw)
+{
+    relay->held_events++;
+    if (buf_append_span(&relay->held, raw) == 0)
+        return 0;
+    int r = commit(relay, -1);
+    return r != 0 ? r : put(relay, raw);
+}
+
+static int on_event(void *ctx, const struct sse_event *event)
+{
+    struct relay *relay = ctx;
+    enum event_class class = relay->dialect->judge_event(event, &relay->state);
+    int r;
+
+    if (relay->end != RELAY_OPEN)
+        return 0;
+    switch (class) {
+    case EVENT_ERROR:
+        keep_failure(relay, event->has_data ? event->data : event->raw);
+        end_with(relay, RELAY_ERROR, "error_event");
+        return 0;
+    case EVENT_TERMINAL:
+        if (!relay->has_content) {
+            end_with(relay, RELAY_UNUSABLE, "empty_stream");
+            return 0;
+        }
+        r = pass(relay, event->raw);
+        end_with(relay, RELAY_FINISHED, NULL);
+        return r;
+    case EVENT_USAGE:
+        if (relay->hides_usage)
+            return 0;
+        break;
+    case EVENT_CONTENT:
+        relay->has_content = true;
+        break;
+    case EVENT_NOTHING:
+        break;
+    }
+    if (!relay->is_committed && !relay->has_content)
+        return hold(relay, event->raw);
+    if (!relay->is_committed && (r = commit(relay, -1)) != 0)
+        return r;
+    r = pass(relay, event->raw);
+    /* An event collected from several pieces lies in the framer's memory, for this call only. */
+    if (r == 0 && event->raw.ptr == relay->framer.held.data)
+        r = flush(relay);
+    return r;
+}
+
+static enum exchange_want want_now(const struct relay *relay)
+{
+    switch (relay->end) {
+    case RELAY_OPEN:
+        return relay->has_content ? EXCHANGE_CONTENT : EXCHANGE_MORE;
+    case RELAY_FINISHED:
+        return EXCHANGE_LINGER;
+    case RELAY_CALLER_LEFT:
+        return EXCHANGE_LEFT;
+    default:
+        return EXCHANGE_ENOUGH;
+    }
+}
+
+/* A whole document is collected: a plain reply, or what came instead of a stream. */
+static void feed_document(struct relay *relay, struct span piece)
+{
+    if (relay->is_passing) {
+        put(relay, piece);
+        return;
+    }
+    if (buf_append_span(&relay->held, piece) == 0) {
+        relay->has_content = true; /* generation has ended: what follows is transport */
+        return;
+    }
+    if (relay->is_stream) {
+        keep_failure(relay, buf_span(&relay->held));
+        end_with(relay, RELAY_UNUSABLE, "not_a_stream");
+        return;
+    }
+    relay->is_passing = true;
+    if (commit(relay, -1) == 0)
+        put(relay, piece);
+}
+
+/* White space before a plain reply keeps connections open (DeepSeek): it is no
+ * content. A stream that begins like a document is one. */
+static void look_at_begin(struct relay *relay, struct span piece)
+{
+    struct span rest = span_trim(piece);
+    if (rest.len == 0)
+        return;
+    relay->has_begun = true;
+    relay->is_document = !relay->is_stream || strchr("{[<\"", rest.ptr[0]) != NULL;
+}
+
+enum exchange_want relay_feed(struct relay *relay, struct span piece)
+{
+    if (!relay->has_begun)
+        look_at_begin(relay, piece);
+    if (!relay->has_begun && !relay->is_stream) {
+        if (buf_append_span(&relay->held, piece) != 0)
+            end_with(relay, RELAY_UNUSABLE, "empty_reply");
+    } else if (relay->is_document) {
+        feed_document(relay, piece);
+    } else {
+        if (sse_feed(&relay->framer, piece, on_event, relay) == 0)
+            flush(relay);
+    }
+    return want_now(relay);
+}
+
+/* Some providers end without the last blank line: what follows must not become
+ * part of their last event. */
+static void close_last_event(struct relay *relay)
+{
+    static const char blank[] = "\n\n"; /* after a CR, one LF would not be a line of its own */
+    bool was_open = sse_rest(&relay->framer).len > 0;
+
+    if (sse_finish(&relay->framer, on_event, relay) != 0)
+        return;
+    flush(relay);
+    if (!was_open || sse_rest(&relay->framer).len > 0 || relay->end == RELAY_CALLER_LEFT)
+        return;
+    if (relay->is_committed)
+        put(relay, span_cstr(blank));
+    else
+        buf_append_cstr(&relay->held, blank);
+}
+
+static void finish_stream(struct relay *relay, bool is_whole)
+{
+    if (is_whole)
+        close_last_event(relay);
+    if (relay->end != RELAY_OPEN)
+        return;
+    if (!is_whole) {
+        end_with(relay, RELAY_CUT, "cut");
+        return;
+    }
+    if (!relay->has_content) {
+        end_with(relay, RELAY_UNUSABLE, "empty_stream");
+        return;
+    }
+    if (sse_rest(&relay->framer).len > 0 || !relay->dialect->is_finished(&relay->state)) {
+        end_with(relay, RELAY_CUT, "no_finish");
+        return;
+    }
+    if (put(relay, span_cstr(relay->dialect->terminal_mark)) == 0)
+        end_with(relay, RELAY_FINISHED, "mark_added");
+}
+
+static void finish_document(struct relay *relay, bool is_whole)
+{
+    struct plain_facts facts;
+
+    if (!is_whole) {
+        end_with(relay, RELAY_CUT, "cut");
+        return;
+    }
+    if (relay->is_passing) {
+        end_with(relay, RELAY_FINISHED, NULL);
+        return;
+    }
+    relay->dialect->judge_plain(buf_span(&relay->held), &facts);
+    relay->state.usage = facts.usage;
+    memcpy(relay->state.finish_reason, facts.finish_reason, sizeof(relay->state.finish_reason));
+    if (facts.is_usable && !relay->is_stream) {
+        if (commit(relay, (int64_t)relay->held.len) == 0)
+            end_with(relay, RELAY_FINISHED, NULL);
+        return;
+    }
+    keep_failure(relay, buf_span(&relay->held));
+    if (facts.is_error)
+        end_with(relay, RELAY_ERROR, facts.why);
+    else
+        end_with(relay, RELAY_UNUSABLE, facts.is_usable ? "not_a_stream" : facts.why);
+}
+
+void relay_finish(struct relay *relay, bool is_whole)
+{
+    if (relay->end != RELAY_OPEN)
+        return;
+    if (relay->is_document || !relay->is_stream)
+        finish_document(relay, is_whole);
+    else
+        finish_stream(relay, is_whole);
+}
+
+int relay_fail(struct relay *relay, const struct stream_error *error)
+{
+    struct buf event;
+    buf_init(&event, RELAY_FAILURE_BYTES);
+    if (relay->framer.in_large)
+        buf_append_cstr(&event, "\n\n"); /* the cut event is over */
+    relay->dialect->write_error_event(&event, error);
+    int r = relay->sink->write(relay->sink->ctx, buf_span(&event));
+    buf_free(&event);
+    return r;
+}

@@ -1,0 +1,260 @@
+#include "fcgi/edge/edge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/crypto/digest.h"
+#include "core/log/log.h"
+
+/* The longer one first: it also holds the shorter one's name. */
+static const struct mount mounts[] = {
+    { "/api/v1/openai", ERROR_FORM_CODED },
+    { "/v1", ERROR_FORM_OPENAI },
+};
+
+/* Endpoints that are not a dialect's. */
+static const struct endpoint {
+    const char *path; /* below a mount; with a leading slash: below none */
+    bool is_prefix;   /* also what follows after a slash */
+    const char *allow;
+    bool is_open; /* needs no caller */
+    bool is_probe;
+    void (*serve)(struct turn *turn);
+} endpoints[] = {
+    { "models", true, "GET, HEAD", false, false, serve_models },
+    { "/livez", false, "GET, HEAD", true, true, serve_livez },
+    { "/readyz", false, "GET, HEAD", true, true, serve_readyz },
+};
+
+/* We may be mounted below anything: the mount's prefix may stand anywhere in the path. */
+static void find_mount(struct turn *turn)
+{
+    const char *path = turn->request.path;
+    for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+        size_t len = strlen(mounts[i].prefix);
+        for (const char *at = strstr(path, mounts[i].prefix); at != NULL; at = strstr(at + 1, mounts[i].prefix)) {
+            if (at[len] != '/' && at[len] != '\0')
+                continue;
+            turn->mount = &mounts[i];
+            turn->endpoint = at[len] == '/' ? at + len + 1 : "";
+            return;
+        }
+    }
+}
+
+static const struct endpoint *find_endpoint(const struct turn *turn)
+{
+    for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++) {
+        const struct endpoint *e = &endpoints[i];
+        size_t len = strlen(e->path);
+        const char *path = turn->request.path;
+        if (e->path[0] == '/') {
+            size_t have = strlen(path);
+            if (have >= len && strcmp(path + have - len, e->path) == 0)
+                return e;
+        } else if (turn->mount != NULL && strncmp(turn->endpoint, e->path, len) == 0 &&
+                   (turn->endpoint[len] == '\0' || (e->is_prefix && turn->endpoint[len] == '/'))) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+void turn_fail(struct turn *turn, const struct failure *failure)
+{
+    enum error_form form = turn->mount != NULL ? turn->mount->form : ERROR_FORM_OPENAI;
+    struct request_event *event = turn->event;
+
+    event->code = failure_code(failure);
+    event->status = failure_status(failure, form);
+    if (failure->has_attempts || event->status >= 500)
+        event->end = EVENT_END_ERROR_BEFORE;
+    else
+        event->end = EVENT_END_REFUSED;
+    if (reply_failure(&turn->reply, failure, form) != 0)
+        event->end = EVENT_END_CLIENT_GONE;
+}
+
+int turn_authenticate(struct turn *turn)
+{
+    uint8_t digest[SHA256_BYTES];
+
+    if (turn->root == NULL) {
+        turn_fail(turn, &(struct failure){ .kind = FAILURE_CONFIG_NOT_SET });
+        return ERR_NOT_FOUND;
+    }
+    if (turn->worker->shared->settings->caller_auth == CALLER_AUTH_NONE)
+        return 0;
+    struct span key = request_bearer(&turn->request);
+    if (key.len > 0) {
+        sha256(key, digest);
+        turn->principal = snapshot_principal(turn->root, digest);
+    }
+    if (turn->principal == NULL) {
+        turn_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED });
+        return ERR_NOT_FOUND;
+    }
+    char *key_id = arena_alloc(turn->request.arena, 17);
+    fingerprint(key, 16, key_id);
+    turn->event->key_id = key_id;
+    turn->event->owner = snap_span(turn->root, turn->principal->owner);
+    return 0;
+}
+
+static bool is_allowed(const char *allow, const char *method)
+{
+    const char *at = method[0] == '\0' ? NULL : strstr(allow, method);
+    size_t len = strlen(method);
+    return at != NULL && (at == allow || at[-1] == ' ') && (at[len] == '\0' || at[len] == ',');
+}
+
+static void fail_method(struct turn *turn, const char *allow)
+{
+    turn_fail(turn, &(struct failure){
+                        .kind = FAILURE_METHOD_NOT_ALLOWED,
+                        .message = arena_printf(turn->request.arena, "Only %s is allowed here.", allow),
+                        .allow = allow,
+                    });
+}
+
+/* Finds who is to answer, and lets it. True: the request leaves an event. */
+static bool route(struct turn *turn)
+{
+    find_mount(turn);
+    const struct dialect *dialect =
+        turn->mount != NULL ? dialect_by_endpoint(span_cstr(turn->endpoint)) : NULL;
+    const struct endpoint *endpoint = dialect == NULL ? find_endpoint(turn) : NULL;
+
+    if (turn->mount != NULL)
+        turn->event->mount = turn->mount->prefix;
+    if (dialect == NULL && endpoint == NULL) {
+        turn_fail(turn, &(struct failure){ .kind = FAILURE_NOT_FOUND });
+        return true;
+    }
+    turn->event->endpoint = dialect != NULL ? dialect->endpoint : endpoint->path;
+    const char *allow = dialect != NULL ? "POST" : endpoint->allow;
+    if (!is_allowed(allow, turn->request.method)) {
+        fail_method(turn, allow);
+        return true;
+    }
+    if (dialect != NULL) {
+        if (turn_authenticate(turn) == 0)
+            serve_dialect(turn, dialect);
+        return true;
+    }
+    if (endpoint->is_open || turn_authenticate(turn) == 0)
+        endpoint->serve(turn);
+    return !endpoint->is_probe;
+}
+
+/* From the user agent: which client library; a closed list. */
+static const char *client_family(const char *agent)
+{
+    static const struct {
+        const char *prefix, *family;
+    } families[] = {
+        { "OpenAI/Python", "openai-python" }, { "AsyncOpenAI/Python", "openai-python" },
+        { "OpenAI/JS", "openai-node" },       { "OpenAI/Go", "openai-go" },
+        { "OpenAI/Java", "openai-java" },     { "ai-sdk/", "ai-sdk" },
+        { "curl/", "curl" },                  { "python-httpx/", "httpx" },
+        { "python-requests/", "requests" },   { "node", "node" },
+        { "Mozilla/", "browser" },
+    };
+    for (size_t i = 0; agent != NULL && i < sizeof(families) / sizeof(families[0]); i++) {
+        if (strncmp(agent, families[i].prefix, strlen(families[i].prefix)) == 0)
+            return families[i].family;
+    }
+    return NULL;
+}
+
+static void begin_event(struct turn *turn)
+{
+    struct engine_process *process = turn->worker->process;
+    struct request_event *event = turn->event;
+
+    event_begin(event);
+    event->instance = process->mapping->instance;
+    event->worker = process->slot;
+    event->generation = turn->worker->generation;
+    event->request_id = turn->request.id;
+    event->client = client_family(conn_param(turn->request.conn, "HTTP_USER_AGENT"));
+}
+
+static void append_event(struct turn *turn)
+{
+    struct request_event *event = turn->event;
+    struct spool *spool = &turn->worker->spool;
+    struct buf line;
+
+    scoreboard_enter(turn->worker->process->record, STAGE_FINISHING);
+    event->total_us = clock_monotonic_us() - turn->start_us;
+    event->client_wait_us = turn->request.conn->blocked_us;
+    if (event->status == 0)
+        event->status = turn->reply.status;
+    buf_init(&line, EVENT_LIMIT_BYTES);
+    event_write(event, &line);
+    uint64_t dropped = spool->dropped;
+    if (line.overflowed || spool_append(spool, buf_span(&line)) != 0) {
+        if (dropped == 0 || (dropped & (dropped + 1)) == 0) /* the 1st, 2nd, 4th, 8th … */
+            log_line(LOG_ERROR, "event_dropped", "the spool takes no events; %llu dropped by this worker",
+                     (unsigned long long)dropped + 1);
+    }
+    buf_free(&line);
+}
+
+void edge_serve(struct router_worker *worker, struct conn *conn)
+{
+    const struct router_settings *settings = worker->shared->settings;
+    struct turn turn = { .worker = worker, .event = &worker->event, .start_us = clock_monotonic_us() };
+    struct scoreboard_record *record = worker->process->record;
+    struct failure failure;
+    bool leaves_event = true;
+
+    router_refresh(worker);
+    turn.root = worker->snapshot.root;
+    if (turn.root != NULL)
+        conn_set_stall(conn, turn.root->client_stall_timeout_ms);
+    int r = request_read(&turn.request, conn, worker->arena, (size_t)settings->max_header_bytes,
+                         (size_t)settings->max_body_bytes, &failure);
+    snprintf(record->request_id, sizeof(record->request_id), "%s", turn.request.id);
+    reply_init(&turn.reply, conn);
+    turn.reply.request_id = turn.request.id;
+    begin_event(&turn);
+    if (r == 0) {
+        leaves_event = route(&turn);
+    } else {
+        find_mount(&turn);
+        turn_fail(&turn, &failure);
+    }
+    if (leaves_event)
+        append_event(&turn);
+    conn_end(conn);
+    reply_free(&turn.reply);
+    arena_reset(worker->arena);
+}
+
+void router_refresh(struct router_worker *worker)
+{
+    struct mapping *mapping = worker->process->mapping;
+    uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_acquire);
+    struct snapshot next;
+    char path[4096];
+    struct error e;
+
+    if (generation == worker->generation)
+        return;
+    int r = snapshot_path(worker->process->settings->run_dir, generation, path, sizeof(path));
+    if (r == 0)
+        r = snapshot_map(path, &next, &e);
+    if (r != 0) {
+        /* Already replaced by a newer one: the next request will see that. */
+        if (r != ERR_NOT_FOUND)
+            log_line(LOG_ERROR, "snapshot_unusable", "generation %llu: %s", (unsigned long long)generation, e.text);
+        return;
+    }
+    snapshot_unmap(&worker->snapshot);
+    worker->snapshot = next;
+    worker->generation = generation;
+    atomic_store_explicit(&worker->process->record->generation, generation, memory_order_relaxed);
+}

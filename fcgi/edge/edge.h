@@ -1,0 +1,53 @@
+/*
+ * The edge: one request of a caller, from its parameters to its record. It finds
+ * mount and endpoint, knows the caller, answers, and appends the event.
+ */
+#ifndef FCGI_EDGE_EDGE_H
+#define FCGI_EDGE_EDGE_H
+
+#include "core/dialect/dialect.h"
+#include "fcgi/engine/reply.h"
+#include "fcgi/engine/request.h"
+#include "fcgi/router.h"
+
+struct mount {
+    const char *prefix; /* "/v1" */
+    enum error_form form;
+};
+
+/* A request on its way through the edge. */
+struct turn {
+    struct router_worker *worker;
+    struct request request;
+    struct reply reply;
+    const struct mount *mount;
+    const char *endpoint; /* the path below the mount, without its leading slash */
+    const struct snap_root *root;            /* NULL: there is no snapshot */
+    const struct snap_principal *principal;  /* NULL with CALLER_AUTH_NONE */
+    struct request_event *event;
+    uint64_t start_us; /* monotonic */
+};
+
+/* Serves one request and appends its event. Probes leave none. */
+void edge_serve(struct router_worker *worker, struct conn *conn);
+
+/* Answers with a failure and notes it in the event. */
+void turn_fail(struct turn *turn, const struct failure *failure);
+
+/* Answers that there is no such model for this caller, and which there are. */
+void turn_fail_unknown_model(struct turn *turn, struct span requested);
+
+/* Knows the caller, or answers why not: 0 or a negative error. */
+int turn_authenticate(struct turn *turn);
+
+/* POST of a dialect's endpoint. */
+void serve_dialect(struct turn *turn, const struct dialect *dialect);
+
+/* GET models, GET models/NAME. */
+void serve_models(struct turn *turn);
+
+/* GET /livez, GET /readyz. */
+void serve_livez(struct turn *turn);
+void serve_readyz(struct turn *turn);
+
+#endif

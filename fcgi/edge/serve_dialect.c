@@ -1,0 +1,172 @@
+/* POST of a dialect's endpoint: read, scan, plan, attempt, relay. */
+#include "fcgi/edge/edge.h"
+
+#include "core/base/clock.h"
+#include "core/json/writer.h"
+#include "fcgi/edge/attempt.h"
+
+enum { DETAILS_BYTES = 512 * 1024 };
+
+void turn_fail_unknown_model(struct turn *turn, struct span requested)
+{
+    const struct snap_root *root = turn->root;
+    struct failure failure = { .kind = FAILURE_UNKNOWN_MODEL, .param = "model" };
+    struct json_writer w;
+    struct buf details;
+
+    buf_init(&details, DETAILS_BYTES);
+    if (turn->mount->form == ERROR_FORM_CODED) {
+        jw_init(&w, &details);
+        jw_begin_object(&w);
+        jw_member_span(&w, "requested", requested);
+        jw_key(&w, "available");
+        jw_begin_array(&w);
+        for (unsigned i = 0; i < root->models.count; i++) {
+            struct span name = snap_span(root, SNAP_ITEM(root, root->models, struct snap_model, i)->name);
+            if (turn->principal == NULL || snapshot_may_use(root, turn->principal, name))
+                jw_string(&w, name);
+        }
+        jw_end_array(&w);
+        jw_end_object(&w);
+        if (!details.overflowed)
+            failure.details = buf_span(&details);
+    } else {
+        struct span shown = span_of(requested.ptr, requested.len > 200 ? 200 : requested.len);
+        failure.message = arena_printf(turn->request.arena, "The model `%.*s` does not exist or you do not have access to it.",
+                                       (int)shown.len, shown.ptr);
+    }
+    turn_fail(turn, &failure);
+    buf_free(&details);
+}
+
+/* Reads and scans the body: 0, or it has been answered. */
+static int read_request(struct turn *turn, const struct dialect *dialect, struct request_facts *facts)
+{
+    struct failure failure = { .kind = FAILURE_KIND_COUNT };
+    struct request_fault fault;
+    struct span body;
+
+    int r = request_read_json(&turn->request, &body, &failure);
+    if (r != 0 && failure.kind == FAILURE_KIND_COUNT) {
+        turn->event->end = EVENT_END_CLIENT_GONE;
+        return r;
+    }
+    if (r == 0 && dialect->read_request(body, turn->request.arena, facts, &fault) != 0) {
+        failure = (struct failure){
+            .kind = fault.is_syntax ? FAILURE_INVALID_JSON : FAILURE_INVALID_REQUEST,
+            .message = fault.message,
+            .param = fault.param,
+        };
+        r = ERR_FORMAT;
+    }
+    if (r != 0) {
+        turn_fail(turn, &failure);
+        return r;
+    }
+    turn->event->body_bytes = body.len;
+    turn->event->has_stream = true;
+    turn->event->is_stream = facts->is_stream;
+    turn->event->model = facts->model;
+    return 0;
+}
+
+/* The model that serves: the asked one, or the default for none, "" and "auto". */
+static const struct snap_model *find_model(struct turn *turn, const struct request_facts *facts)
+{
+    const struct snap_root *root = turn->root;
+    bool wants_default = facts->model.len == 0 || span_is(facts->model, "auto");
+    struct span name = wants_default ? snap_span(root, root->default_chat_model) : facts->model;
+    const struct snap_model *model = name.len > 0 ? snapshot_model(root, name) : NULL;
+
+    if (!root->has_tree || !turn->worker->shared->has_keys || (wants_default && model == NULL)) {
+        struct failure failure = { .kind = FAILURE_CONFIG_NOT_SET };
+        if (wants_default && root->has_tree)
+            failure.message = name.len == 0 ? "No default model is set." : "The default model does not exist.";
+        turn_fail(turn, &failure);
+        return NULL;
+    }
+    if (model == NULL || (turn->principal != NULL && !snapshot_may_use(root, turn->principal, name))) {
+        turn_fail_unknown_model(turn, name);
+        return NULL;
+    }
+    turn->event->model_routed = name;
+    return model;
+}
+
+/* The whole chain's deadline. A plain request's first byte is the end of its
+ * generation: where more is granted for that, the chain has it too. */
+static uint64_t chain_deadline(const struct turn *turn, const struct snap_model *model, bool is_stream)
+{
+    uint64_t ms = model->full_chain_timeout_ms;
+    for (unsigned i = 0; i < model->upstreams.count && !is_stream; i++) {
+        uint32_t plain = SNAP_ITEM(turn->root, model->upstreams, struct snap_upstream, i)->plain_timeout_ms;
+        ms = plain > ms ? plain : ms;
+    }
+    return clock_monotonic_us() + ms * US_PER_MS;
+}
+
+static uint64_t now_us(void *ctx)
+{
+    (void)ctx;
+    return clock_monotonic_us();
+}
+
+/* An upstream's refusal of the caller's request, as the upstream wrote it. */
+static void pass_refusal(struct turn *turn, const struct attempt_outcome *refusal)
+{
+    turn->event->end = EVENT_END_REFUSED;
+    turn->event->code = "upstream_refused";
+    reply_start(&turn->reply, refusal->refusal_status, refusal->refusal_type, (int64_t)refusal->refusal_body.len);
+    if (reply_finish(&turn->reply, refusal->refusal_body) != 0)
+        turn->event->end = EVENT_END_CLIENT_GONE;
+}
+
+static void answer(struct errand *errand, const struct loop_result *result)
+{
+    struct turn *turn = errand->turn;
+
+    switch (result->end) {
+    case LOOP_CANCELLED:
+        turn->event->end = EVENT_END_CLIENT_GONE;
+        break;
+    case LOOP_REFUSED:
+        pass_refusal(turn, &result->refusal);
+        break;
+    case LOOP_FAILED:
+        turn_fail(turn, &result->failure);
+        break;
+    case LOOP_ANSWERED: /* the attempt has written the reply and said how it ended */
+        if (errand->is_cut_short)
+            conn_abort(turn->request.conn);
+        else if (turn->event->end != EVENT_END_CLIENT_GONE)
+            reply_finish(&turn->reply, (struct span){ NULL, 0 });
+        break;
+    }
+}
+
+void serve_dialect(struct turn *turn, const struct dialect *dialect)
+{
+    struct request_facts facts;
+    struct loop_result result;
+    struct plan plan;
+
+    turn->event->dialect = dialect->name;
+    if (read_request(turn, dialect, &facts) != 0)
+        return;
+    const struct snap_model *model = find_model(turn, &facts);
+    if (model == NULL)
+        return;
+    struct errand errand = {
+        .turn = turn,
+        .dialect = dialect,
+        .facts = &facts,
+        .model = model,
+        .deadline_us = chain_deadline(turn, model, facts.is_stream),
+    };
+    const struct plan_facts plan_facts = { .root = turn->root, .model = model };
+    const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = attempt_run };
+
+    plan_make(&plan_facts, turn->request.arena, &plan);
+    loop_run(&plan_facts, &plan, errand.deadline_us, &ops, &result);
+    answer(&errand, &result);
+}

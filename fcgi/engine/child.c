@@ -1,0 +1,127 @@
+#include "fcgi/engine/child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/log/log.h"
+
+static volatile sig_atomic_t stopping, hung_up;
+
+static void note_stop(int signal)
+{
+    (void)signal;
+    stopping = 1;
+}
+
+static void note_hangup(int signal)
+{
+    (void)signal;
+    hung_up = 1;
+}
+
+static void end_at_once(int signal)
+{
+    _exit(128 + signal);
+}
+
+bool engine_is_stopping(void)
+{
+    return stopping != 0;
+}
+
+bool engine_take_hangup(void)
+{
+    bool had = hung_up != 0;
+    hung_up = 0;
+    return had;
+}
+
+static void handle(int signal, void (*handler)(int))
+{
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+}
+
+void child_begin(struct engine_process *process, int master_pid)
+{
+    sigset_t blocked;
+
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != master_pid)
+        _exit(0); /* it died before the line above */
+    handle(SIGTERM, note_stop);
+    handle(SIGHUP, note_hangup);
+    handle(SIGINT, end_at_once);
+    handle(SIGQUIT, end_at_once);
+    handle(SIGCHLD, SIG_DFL);
+    /* Noted only while waiting: a signal never cuts a read or a write short.
+     * SIGUSR1 never: libfcgi would take it for the end of the process. */
+    sigemptyset(&process->open_mask);
+    sigaddset(&process->open_mask, SIGUSR1);
+    blocked = process->open_mask;
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGHUP);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+void engine_wait(const struct engine_process *process, unsigned timeout_ms)
+{
+    struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
+    ppoll(NULL, 0, &timeout, &process->open_mask);
+}
+
+static void serve_one(const struct engine_program *program, struct engine_process *process, struct conn *conn,
+                      int fd)
+{
+    struct scoreboard_record *record = process->record;
+
+    atomic_fetch_add_explicit(&process->mapping->accepted, 1, memory_order_relaxed);
+    scoreboard_enter(record, STAGE_READING);
+    if (conn_begin(conn, fd, program->stall_ms) == 0) {
+        program->serve(process, conn);
+        conn_close(conn);
+    }
+    record->request_id[0] = '\0';
+    atomic_fetch_add_explicit(&record->requests, 1, memory_order_relaxed);
+    scoreboard_enter(record, STAGE_IDLE);
+}
+
+int worker_run(const struct engine_program *program, struct engine_process *process,
+               const struct listener *listener)
+{
+    struct error e;
+    struct conn conn;
+    struct epoll_event wanted = { .events = EPOLLIN | EPOLLEXCLUSIVE }, got;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener->fd, &wanted) != 0) {
+        log_line(LOG_ERROR, "worker_failed", "epoll: %s", strerror(errno));
+        return 1;
+    }
+    if (conn_init(&conn, &e) != 0 || program->init_worker(process, &e) != 0) {
+        log_line(LOG_ERROR, "worker_failed", "%s", e.text);
+        return 1;
+    }
+    scoreboard_enter(process->record, STAGE_IDLE);
+    for (;;) {
+        /* Who is woken takes what there is; one that is told to stop still
+         * takes what has been waiting, until there is nothing. */
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            serve_one(program, process, &conn, fd);
+            continue;
+        }
+        if (stopping)
+            return 0;
+        if (errno == EMFILE || errno == ENFILE)
+            engine_wait(process, 100);
+        epoll_pwait(epoll, &got, 1, -1, &process->open_mask);
+    }
+}

@@ -1,0 +1,16 @@
+/* What a child of the master does right after fork, and the loop of a worker. */
+#ifndef FCGI_ENGINE_CHILD_H
+#define FCGI_ENGINE_CHILD_H
+
+#include "fcgi/engine/engine.h"
+#include "fcgi/engine/listener.h"
+
+/* Signals of a child: SIGTERM and SIGHUP are noted, and let in only while it
+ * waits; SIGINT and SIGQUIT end it at once. A master that dies sends SIGTERM. */
+void child_begin(struct engine_process *process, int master_pid);
+
+/* Serves until engine_is_stopping(): the exit code. */
+int worker_run(const struct engine_program *program, struct engine_process *process,
+               const struct listener *listener);
+
+#endif

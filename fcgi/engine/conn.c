@@ -1,0 +1,297 @@
+#include "fcgi/engine/conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+
+/* FastCGI 1.0, section 8. */
+enum {
+    RECORD_HEADER_BYTES = 8,
+    RECORD_CONTENT_MAX = 65528, /* the largest multiple of 8 that fits */
+    TYPE_END_REQUEST = 3,
+    TYPE_STDOUT = 6,
+    DISCARD_MS = 1000,
+    RECORDS_AT_ONCE = 16,
+};
+
+int conn_init(struct conn *conn, struct error *e)
+{
+    *conn = (struct conn){ .fd = -1 };
+    /* libfcgi waits for the peer when it closes a connection that it could not read. */
+    setenv("LIBFCGI_OS_CLOSE_POLL_TIMEOUT", "0", 1);
+    if (FCGX_Init() != 0 || FCGX_InitRequest(&conn->fcgi, -1, 0) != 0)
+        return error_set(e, ERR_SYSTEM, "libfcgi cannot start");
+    return 0;
+}
+
+void conn_set_stall(struct conn *conn, uint32_t stall_ms)
+{
+    struct timeval timeout = { .tv_sec = stall_ms / 1000, .tv_usec = (suseconds_t)(stall_ms % 1000) * 1000 };
+    conn->stall_ms = stall_ms;
+    setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+}
+
+/* libfcgi reads a request from a connection that it did not accept if its
+ * structure looks like one with a kept connection. Its listening socket is -1:
+ * after a peer that sends nonsense it would accept the next one, and fails
+ * instead. The fields are public but not documented; test_conn watches them. */
+static int read_params(struct conn *conn)
+{
+    conn->fcgi.ipcFd = conn->fd;
+    conn->fcgi.keepConnection = 1;
+    if (FCGX_Accept_r(&conn->fcgi) == 0)
+        return 0;
+    return ERR_FORMAT;
+}
+
+int conn_begin(struct conn *conn, int fd, uint32_t stall_ms)
+{
+    FCGX_Request fresh = conn->fcgi;
+    *conn = (struct conn){ .fcgi = fresh, .fd = fd };
+    conn_set_stall(conn, stall_ms);
+    int r = read_params(conn);
+    if (r != 0) {
+        conn->fd = -1; /* closed by libfcgi */
+        conn->fcgi.ipcFd = -1;
+        return r;
+    }
+    conn->has_request = true;
+    return 0;
+}
+
+const char *conn_param(const struct conn *conn, const char *name)
+{
+    return FCGX_GetParam(name, conn->fcgi.envp);
+}
+
+char *const *conn_params(const struct conn *conn)
+{
+    return conn->fcgi.envp;
+}
+
+ssize_t conn_read(struct conn *conn, char *out, size_t room)
+{
+    uint64_t before = clock_monotonic_us();
+    int want = room > 1 << 30 ? 1 << 30 : (int)room;
+    int n = FCGX_GetStr(out, want, conn->fcgi.in);
+
+    conn->blocked_us += clock_monotonic_us() - before;
+    if (n < want) {
+        int error = FCGX_GetError(conn->fcgi.in);
+        if (error == EAGAIN || error == EWOULDBLOCK)
+            return ERR_TIMEOUT;
+        if (error != 0)
+            return ERR_CLIENT_GONE;
+        conn->is_input_read = true;
+    }
+    return n;
+}
+
+int conn_read_end(struct conn *conn)
+{
+    char byte;
+    if (conn->is_input_read)
+        return 0;
+    ssize_t n = conn_read(conn, &byte, 1);
+    if (n < 0)
+        return (int)n;
+    return n == 0 ? 0 : ERR_FORMAT;
+}
+
+bool conn_is_gone(const struct conn *conn)
+{
+    struct pollfd p = { .fd = conn->fd, .events = POLLIN | POLLRDHUP };
+    return conn->is_broken || (conn->is_input_read && poll(&p, 1, 0) > 0);
+}
+
+/* Waits until the front end takes more. */
+static int wait_writable(struct conn *conn, uint64_t deadline_us)
+{
+    short watch = conn->is_input_read ? POLLIN | POLLRDHUP : 0;
+    struct pollfd p = { .fd = conn->fd, .events = (short)(POLLOUT | watch) };
+    uint64_t now = clock_monotonic_us();
+
+    if (now >= deadline_us)
+        return ERR_TIMEOUT;
+    int r = poll(&p, 1, (int)((deadline_us - now + 999) / 1000));
+    conn->blocked_us += clock_monotonic_us() - now;
+    if (r < 0)
+        return errno == EINTR ? 0 : ERR_CLIENT_GONE;
+    if (r == 0)
+        return ERR_TIMEOUT;
+    if ((p.revents & (watch | POLLERR | POLLHUP)) != 0)
+        return ERR_CLIENT_GONE;
+    return 0;
+}
+
+/* Sends everything; the stall bound starts anew with each byte that goes. */
+static int send_all(struct conn *conn, struct iovec *v, size_t n)
+{
+    uint64_t stall_us = conn->stall_ms * US_PER_MS;
+    uint64_t deadline = clock_monotonic_us() + stall_us;
+
+    while (n > 0) {
+        struct msghdr message = { .msg_iov = v, .msg_iovlen = n };
+        ssize_t sent = sendmsg(conn->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno == EAGAIN) {
+            int r = wait_writable(conn, deadline);
+            if (r != 0)
+                return r;
+            continue;
+        }
+        if (sent < 0)
+            return ERR_CLIENT_GONE;
+        deadline = clock_monotonic_us() + stall_us;
+        while (n > 0 && (size_t)sent >= v->iov_len) {
+            sent -= (ssize_t)v->iov_len;
+            v++;
+            n--;
+        }
+        if (n > 0) {
+            v->iov_base = (char *)v->iov_base + sent;
+            v->iov_len -= (size_t)sent;
+        }
+    }
+    return 0;
+}
+
+static void put_header(unsigned char *h, int type, int request_id, size_t content, size_t padding)
+{
+    h[0] = 1; /* FCGI_VERSION_1 */
+    h[1] = (unsigned char)type;
+    h[2] = (unsigned char)(request_id >> 8);
+    h[3] = (unsigned char)request_id;
+    h[4] = (unsigned char)(content >> 8);
+    h[5] = (unsigned char)content;
+    h[6] = (unsigned char)padding;
+    h[7] = 0;
+}
+
+/* The records that carry one call's bytes, built on the stack. */
+struct train {
+    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX + 2]; /* header, bytes, padding each; cuts between pieces; the end */
+    size_t n;
+    unsigned char headers[RECORDS_AT_ONCE][RECORD_HEADER_BYTES];
+    unsigned char end[2 * RECORD_HEADER_BYTES];
+    size_t n_headers;
+};
+
+static void train_add(struct train *t, const void *bytes, size_t len)
+{
+    t->v[t->n++] = (struct iovec){ (void *)(uintptr_t)bytes, len };
+}
+
+/* FCGI_EndRequestBody: application status 0, FCGI_REQUEST_COMPLETE; and padding. */
+static const unsigned char zeros[8];
+
+/* The empty record that ends STDOUT, and the end of the request. */
+static void train_end(struct train *t, int request_id)
+{
+    put_header(t->end, TYPE_STDOUT, request_id, 0, 0);
+    put_header(t->end + RECORD_HEADER_BYTES, TYPE_END_REQUEST, request_id, sizeof(zeros), 0);
+    train_add(t, t->end, sizeof(t->end));
+    train_add(t, zeros, sizeof(zeros));
+}
+
+/* Fills records from the pieces until there is no more room or nothing left. */
+static void train_fill(struct train *t, int request_id, struct span *pieces, size_t *n)
+{
+    *t = (struct train){ .n = 0 };
+    while (*n > 0 && t->n_headers < RECORDS_AT_ONCE) {
+        unsigned char *h = t->headers[t->n_headers++];
+        size_t content = 0, first = t->n;
+        train_add(t, h, RECORD_HEADER_BYTES);
+        while (*n > 0 && content < RECORD_CONTENT_MAX && t->n - first <= CONN_PIECES_MAX) {
+            size_t len = pieces->len < RECORD_CONTENT_MAX - content ? pieces->len : RECORD_CONTENT_MAX - content;
+            train_add(t, pieces->ptr, len);
+            content += len;
+            *pieces = span_of(pieces->ptr + len, pieces->len - len);
+            if (pieces->len == 0)
+                memmove(pieces, pieces + 1, --*n * sizeof(*pieces));
+        }
+        size_t padding = (8 - content % 8) % 8;
+        put_header(h, TYPE_STDOUT, request_id, content, padding);
+        if (padding > 0)
+            train_add(t, zeros, padding);
+    }
+}
+
+int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_last)
+{
+    struct span left[CONN_PIECES_MAX];
+    size_t n_left = 0;
+
+    if (conn->is_broken || conn->is_ended)
+        return ERR_CLIENT_GONE;
+    for (size_t i = 0; i < n && i < CONN_PIECES_MAX; i++) {
+        if (pieces[i].len > 0)
+            left[n_left++] = pieces[i];
+    }
+    do {
+        struct train train;
+        train_fill(&train, conn->fcgi.requestId, left, &n_left);
+        if (n_left == 0 && is_last)
+            train_end(&train, conn->fcgi.requestId);
+        int r = send_all(conn, train.v, train.n);
+        if (r != 0) {
+            conn->is_broken = true;
+            return r;
+        }
+    } while (n_left > 0);
+    conn->is_ended = is_last;
+    return 0;
+}
+
+int conn_end(struct conn *conn)
+{
+    return conn->is_ended ? 0 : conn_write(conn, NULL, 0, true);
+}
+
+void conn_abort(struct conn *conn)
+{
+    static unsigned char invalid[RECORD_HEADER_BYTES] = { 0xff }; /* a version that does not exist */
+    struct iovec v = { invalid, sizeof(invalid) };
+
+    if (!conn->is_broken && !conn->is_ended)
+        send_all(conn, &v, 1);
+    conn->is_ended = true;
+}
+
+/* A peer that is still sending would get a reset, and lose the reply with it. */
+static void discard_input(int fd)
+{
+    char scratch[16384];
+    uint64_t deadline = clock_monotonic_us() + DISCARD_MS * US_PER_MS;
+
+    shutdown(fd, SHUT_WR);
+    for (;;) {
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        uint64_t now = clock_monotonic_us();
+        if (now >= deadline || poll(&p, 1, (int)((deadline - now + 999) / 1000)) <= 0)
+            return;
+        if (recv(fd, scratch, sizeof(scratch), MSG_DONTWAIT) <= 0)
+            return;
+    }
+}
+
+void conn_close(struct conn *conn)
+{
+    if (!conn->has_request)
+        return;
+    if (!conn->is_input_read && !conn->is_broken)
+        discard_input(conn->fd);
+    FCGX_Free(&conn->fcgi, 0); /* the streams and parameters; the descriptor is ours */
+    conn->fcgi.ipcFd = -1;
+    close(conn->fd);
+    conn->fd = -1;
+    conn->has_request = false;
+}

@@ -1,0 +1,77 @@
+/*
+ * One request over one FastCGI connection. libfcgi reads it (parameters and
+ * body); the reply is written here, because libfcgi copies what it is given,
+ * cannot bound a blocked write, and hides a second failure.
+ *
+ * A connection carries one request: FCGI_KEEP_CONN is not honoured, or idle
+ * connections of the web server would pin workers.
+ */
+#ifndef FCGI_ENGINE_CONN_H
+#define FCGI_ENGINE_CONN_H
+
+#include <fcgiapp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/err.h"
+#include "core/base/span.h"
+
+struct conn {
+    FCGX_Request fcgi;
+    int fd;
+    bool has_request;    /* between conn_begin and conn_close */
+    bool is_input_read;  /* the empty STDIN record has come: from here on readable means gone */
+    bool is_ended;       /* END_REQUEST or an abort was sent */
+    bool is_broken;      /* a write failed: the front end has gone, or does not read */
+    uint32_t stall_ms;   /* how long a write may make no progress, and a read wait for the next byte */
+    uint64_t blocked_us; /* waited for the front end, in all */
+};
+
+/* Once per process, after fork, before the first request. ERR_SYSTEM. */
+int conn_init(struct conn *conn, struct error *e);
+
+/* Takes an accepted, blocking connection and reads the request's parameters.
+ * On failure the connection is closed: ERR_FORMAT (not FastCGI), ERR_TIMEOUT. */
+int conn_begin(struct conn *conn, int fd, uint32_t stall_ms);
+
+/* A parameter (CGI meta-variable), or NULL. Valid until conn_close. */
+const char *conn_param(const struct conn *conn, const char *name);
+
+/* All parameters, "NAME=value", NULL-terminated. */
+char *const *conn_params(const struct conn *conn);
+
+/* Sets the bound that conn_begin was given. */
+void conn_set_stall(struct conn *conn, uint32_t stall_ms);
+
+/* Reads up to `room` bytes of the body: how many, 0 at its end, or ERR_TIMEOUT,
+ * ERR_CLIENT_GONE. */
+ssize_t conn_read(struct conn *conn, char *out, size_t room);
+
+/* Reads to the body's end, so that a departure can be seen. ERR_FORMAT: more
+ * than `expected` bytes follow. */
+int conn_read_end(struct conn *conn);
+
+enum { CONN_PIECES_MAX = 4 };
+
+/* Writes reply bytes (CGI head and body) in the order given, `is_last` together
+ * with the end of the request. Blocks at most stall_ms without progress.
+ * ERR_CLIENT_GONE; ERR_TIMEOUT: it does not read. */
+int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_last);
+
+/* Ends a request that conn_write did not end. */
+int conn_end(struct conn *conn);
+
+/* Breaks the reply off so that the caller sees a broken transfer: closing alone
+ * looks like a clean end through nginx; an invalid record does not. */
+void conn_abort(struct conn *conn);
+
+/* Whether the front end has closed its side. Does not wait. */
+bool conn_is_gone(const struct conn *conn);
+
+/* Closes and forgets the request. If the front end is still sending, what it
+ * sends is discarded for up to a second, so that it can read the reply. */
+void conn_close(struct conn *conn);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * The engine: a master that forks identical workers and a few auxiliary
+ * processes, hands connections to the workers, and ends all of them in order. It
+ * knows nothing of what is served: a program is described to it by one struct.
+ *
+ * What runs where: init_master before the first fork, init_worker and a role's
+ * run after it, each once per process.
+ */
+#ifndef FCGI_ENGINE_ENGINE_H
+#define FCGI_ENGINE_ENGINE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "fcgi/engine/conn.h"
+#include "fcgi/engine/mapping.h"
+
+/* What the engine needs to be told by a program's settings. */
+struct engine_settings {
+    const char *run_dir;     /* made if missing */
+    const char *listen;      /* see listener_open */
+    int64_t workers;
+    int64_t drain_timeout_ms; /* how long requests in hand may go on after SIGTERM */
+};
+
+/* What a process of the engine has. */
+struct engine_process {
+    const struct engine_settings *settings;
+    struct mapping *mapping;
+    unsigned slot;                     /* of a worker */
+    struct scoreboard_record *record;  /* of a worker; NULL in other processes */
+    sigset_t open_mask;                /* the signals to have open while waiting */
+};
+
+/* An auxiliary process: one job, started again when it ends. */
+struct engine_role {
+    const char *name; /* "keeper" */
+    int (*run)(struct engine_process *process); /* returns when engine_is_stopping(); its exit code */
+};
+
+struct engine_program {
+    const char *name; /* "llm-router" */
+    const struct engine_role *roles;
+    size_t n_roles;
+    /* Everything that can be done once. Before fork; the mapping exists. */
+    int (*init_master)(struct engine_process *process, struct error *e);
+    int (*init_worker)(struct engine_process *process, struct error *e);
+    /* One request, from its parameters to its end; conn_close follows. */
+    void (*serve)(struct engine_process *process, struct conn *conn);
+    uint32_t stall_ms; /* until `serve` sets another bound on the connection */
+};
+
+/* Runs the program until it is told to end: SIGTERM drains, SIGINT and SIGQUIT
+ * end at once, SIGHUP is passed to the roles. Returns the exit code: 0, or 1
+ * with the reason in the log. */
+int engine_run(const struct engine_program *program, const struct engine_settings *settings);
+
+/* In a child: SIGTERM has come. */
+bool engine_is_stopping(void);
+
+/* In a role: SIGHUP has come since the last call. */
+bool engine_take_hangup(void);
+
+/* In a role: waits for a signal, at most timeout_ms. */
+void engine_wait(const struct engine_process *process, unsigned timeout_ms);
+
+#endif

@@ -1,0 +1,155 @@
+#include "fcgi/engine/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int finish(int fd, const char *address, struct error *e)
+{
+    if (listen(fd, LISTENER_BACKLOG) == 0)
+        return 0;
+    return error_set(e, ERR_SYSTEM, "cannot listen on %s: %s", address, strerror(errno));
+}
+
+/* Whether somebody answers at the path: then it is not ours to remove. */
+static bool is_answered(const struct sockaddr_un *address)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    int r = connect(fd, (const struct sockaddr *)address, sizeof(*address));
+    bool answered = r == 0 || errno == EAGAIN || errno == EINPROGRESS;
+    close(fd);
+    return answered;
+}
+
+static int open_unix(const char *path, struct listener *out, struct error *e)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int result;
+
+    if (strlen(path) >= sizeof(address.sun_path) || path[0] != '/')
+        return error_set(e, ERR_FORMAT, "\"%s\" is not an absolute path of less than %zu bytes", path,
+                         sizeof(address.sun_path));
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    if (is_answered(&address))
+        return error_set(e, ERR_CONFLICT, "another process listens on %s", path);
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
+        unlink(path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set(e, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || chmod(path, 0660) != 0) {
+        result = error_set(e, ERR_SYSTEM, "cannot bind %s: %s", path, strerror(errno));
+        goto fail;
+    }
+    result = finish(fd, path, e);
+    if (result != 0)
+        goto fail;
+    out->fd = fd;
+    memcpy(out->path, path, strlen(path) + 1);
+    return 0;
+fail:
+    close(fd);
+    return result;
+}
+
+/* Splits "HOST:PORT" or "[HOST]:PORT". */
+static int split(const char *text, char host[64], char port[8], struct error *e)
+{
+    const char *colon = strrchr(text, ':');
+    size_t len = colon == NULL ? 0 : (size_t)(colon - text);
+
+    if (len > 2 && text[0] == '[' && colon[-1] == ']') {
+        text++;
+        len -= 2;
+    }
+    if (len == 0 || len >= 64 || strlen(colon + 1) == 0 || strlen(colon + 1) >= 8)
+        return error_set(e, ERR_FORMAT, "\"%s\" is not HOST:PORT", text);
+    snprintf(host, 64, "%.*s", (int)len, text);
+    snprintf(port, 8, "%s", colon + 1);
+    return 0;
+}
+
+static int open_tcp(const char *text, struct listener *out, struct error *e)
+{
+    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM };
+    struct addrinfo *address;
+    char host[64], port[8];
+    int on = 1;
+
+    int result = split(text, host, port, e);
+    if (result != 0)
+        return result;
+    if (getaddrinfo(host, port, &hints, &address) != 0)
+        return error_set(e, ERR_FORMAT, "\"%s\" is not a numeric HOST:PORT", text);
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        result = error_set(e, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
+        goto out;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, address->ai_addr, address->ai_addrlen) != 0)
+        result = error_set(e, errno == EADDRINUSE ? ERR_CONFLICT : ERR_SYSTEM, "cannot bind %s: %s", text,
+                           strerror(errno));
+    else
+        result = finish(fd, text, e);
+    if (result != 0)
+        close(fd);
+    else
+        *out = (struct listener){ .fd = fd, .is_tcp = true };
+out:
+    freeaddrinfo(address);
+    return result;
+}
+
+static int inherit(struct listener *out, struct error *e)
+{
+    int listening = 0, domain = 0;
+    socklen_t len = sizeof(listening);
+
+    if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening)
+        return error_set(e, ERR_NOT_FOUND,
+                         "nothing to listen on: give --listen unix:/path or tcp:HOST:PORT, or a listening socket as fd 0");
+    len = sizeof(domain);
+    getsockopt(STDIN_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+    int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        return error_set(e, ERR_SYSTEM, "cannot use fd 0: %s", strerror(errno));
+    *out = (struct listener){ .fd = fd, .is_tcp = domain != AF_UNIX };
+    return 0;
+}
+
+int listener_open(const char *address, struct listener *out, struct error *e)
+{
+    struct listener opened = { .fd = -1 };
+    int result;
+
+    if (address == NULL)
+        result = inherit(&opened, e);
+    else if (strncmp(address, "unix:", 5) == 0)
+        result = open_unix(address + 5, &opened, e);
+    else if (strncmp(address, "tcp:", 4) == 0)
+        result = open_tcp(address + 4, &opened, e);
+    else
+        result = error_set(e, ERR_FORMAT, "\"%s\" is neither unix:/path nor tcp:HOST:PORT", address);
+    if (result == 0)
+        *out = opened;
+    return result;
+}
+
+void listener_close(struct listener *listener)
+{
+    if (listener->fd >= 0)
+        close(listener->fd);
+    if (listener->path[0] != '\0')
+        unlink(listener->path);
+    *listener = (struct listener){ .fd = -1 };
+}

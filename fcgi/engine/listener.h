@@ -1,0 +1,28 @@
+/* The listening socket: opened by us, or inherited as fd 0. Before fork. */
+#ifndef FCGI_ENGINE_LISTENER_H
+#define FCGI_ENGINE_LISTENER_H
+
+#include <stdbool.h>
+
+#include "core/base/err.h"
+
+struct listener {
+    int fd;              /* non-blocking, close-on-exec */
+    bool is_tcp;
+    char path[108];      /* of a unix socket that we made; "" otherwise */
+};
+
+enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
+
+/*
+ * `address`: "unix:/path" (made with mode 0660; one left by a dead process is
+ * replaced) or "tcp:HOST:PORT" (HOST numeric; an IPv6 one in brackets). NULL:
+ * fd 0, if it is a listening socket. ERR_FORMAT, ERR_NOT_FOUND (no address and
+ * fd 0 does not listen), ERR_CONFLICT (somebody listens there), ERR_SYSTEM.
+ */
+int listener_open(const char *address, struct listener *out, struct error *e);
+
+/* Closes the socket, and removes the path if it is still ours. */
+void listener_close(struct listener *listener);
+
+#endif

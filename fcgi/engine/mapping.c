@@ -1,0 +1,74 @@
+#include "fcgi/engine/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+
+const char *stage_name(enum stage stage)
+{
+    static const char *const names[] = {
+        [STAGE_FREE] = "free",           [STAGE_IDLE] = "idle",           [STAGE_READING] = "reading",
+        [STAGE_WAITING] = "waiting",     [STAGE_STREAMING] = "streaming", [STAGE_FINISHING] = "finishing",
+    };
+    return (unsigned)stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "unknown";
+}
+
+int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
+                   struct error *e)
+{
+    char path[4096];
+    size_t size = sizeof(struct mapping) + n_workers * sizeof(struct scoreboard_record);
+    int result = 0;
+
+    snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
+    unlink(path); /* an old one stays with those who still have it mapped */
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+    if (fd < 0)
+        return error_set(e, ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
+    /* Allocated, not sparse: a full tmpfs must show here and not as SIGBUS later. */
+    int cause = posix_fallocate(fd, 0, (off_t)size);
+    if (cause != 0) {
+        result = error_set(e, ERR_SYSTEM, "cannot give %s %zu bytes: %s", path, size, strerror(cause));
+        goto out;
+    }
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        result = error_set(e, ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
+        goto out;
+    }
+    struct mapping *mapping = base;
+    char id[UUID_TEXT_BYTES];
+    mapping->started_wall_us = clock_wall_us();
+    ids_uuid7(mapping->started_wall_us, id);
+    snprintf(mapping->instance, sizeof(mapping->instance), "%s", id);
+    snprintf(mapping->program, sizeof(mapping->program), "%s", program);
+    mapping->layout = MAPPING_LAYOUT;
+    mapping->n_workers = n_workers;
+    memcpy(mapping->magic, "LLMRMAP", 8);
+    *out = mapping;
+out:
+    close(fd);
+    return result;
+}
+
+void scoreboard_enter(struct scoreboard_record *record, enum stage stage)
+{
+    atomic_store_explicit(&record->since_us, clock_monotonic_us(), memory_order_relaxed);
+    atomic_store_explicit(&record->stage, (uint32_t)stage, memory_order_release);
+}
+
+unsigned scoreboard_alive(const struct mapping *mapping)
+{
+    unsigned alive = 0;
+    for (unsigned i = 0; i < mapping->n_workers; i++) {
+        if (atomic_load_explicit(&mapping->workers[i].pid, memory_order_relaxed) != 0)
+            alive++;
+    }
+    return alive;
+}

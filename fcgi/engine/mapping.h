@@ -1,0 +1,81 @@
+/*
+ * The shared mapping: RUN_DIR/PROGRAM.map, made by the master before it forks
+ * and mapped by every child. It holds what processes tell each other: the
+ * scoreboard, the snapshot's generation, the keeper's view of the store. Other
+ * programs may map it read-only; magic and layout say whether they understand it.
+ *
+ * Every field has one kind of writer, named below; readers take no lock.
+ */
+#ifndef FCGI_ENGINE_MAPPING_H
+#define FCGI_ENGINE_MAPPING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+enum {
+    MAPPING_LAYOUT = 1,
+    SCOREBOARD_MAX = 4096, /* workers */
+    SCOREBOARD_REQUEST_ID_BYTES = 40,
+};
+
+/* Where a worker is in its request. */
+enum stage {
+    STAGE_FREE,      /* no worker has this record */
+    STAGE_IDLE,      /* waiting for a connection */
+    STAGE_READING,   /* reading the request */
+    STAGE_WAITING,   /* for an upstream, nothing committed */
+    STAGE_STREAMING, /* to the caller */
+    STAGE_FINISHING, /* writing the record */
+};
+
+const char *stage_name(enum stage stage);
+
+/* One worker's record. Written by that worker; by the master when it is free or
+ * its worker has died. */
+struct scoreboard_record {
+    _Alignas(64) _Atomic int32_t pid; /* 0: free */
+    _Atomic uint32_t stage;
+    _Atomic uint64_t since_us; /* monotonic; of the stage */
+    _Atomic uint64_t requests; /* finished by this worker */
+    _Atomic uint64_t generation; /* of the snapshot it uses */
+    char request_id[SCOREBOARD_REQUEST_ID_BYTES]; /* of the request in hand; for people */
+};
+
+/* The keeper's view of the store. */
+struct keeper_view {
+    _Atomic uint64_t checked_us; /* monotonic; of the last look */
+    _Atomic uint32_t is_store_ok;
+    _Atomic uint32_t is_refused; /* the store holds a configuration that was refused */
+    _Atomic uint64_t reloads, refusals;
+};
+
+struct mapping {
+    char magic[8]; /* "LLMRMAP" and a NUL */
+    uint32_t layout;
+    uint32_t n_workers;
+    uint64_t started_wall_us;
+    char program[32];
+    char instance[40]; /* an id of this run */
+
+    _Alignas(64) _Atomic uint64_t generation; /* of the snapshot in force; 0: none. Keeper, release order */
+    struct keeper_view keeper;
+    _Alignas(64) _Atomic uint64_t accepted; /* connections, by every acceptor */
+    _Atomic uint64_t worker_deaths;         /* that were not asked for; master */
+    struct scoreboard_record workers[];
+};
+
+/* Makes the file and maps it. Before fork. ERR_SYSTEM. */
+int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
+                   struct error *e);
+
+/* A worker enters a stage: the record's stage and time. */
+void scoreboard_enter(struct scoreboard_record *record, enum stage stage);
+
+/* Workers that are alive. */
+unsigned scoreboard_alive(const struct mapping *mapping);
+
+#endif

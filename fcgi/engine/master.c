@@ -1,0 +1,334 @@
+/*
+ * The master: makes what is shared, forks, replaces what dies, and ends all of
+ * it in order. It does no network I/O and serves nobody.
+ */
+#include "fcgi/engine/engine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/log/log.h"
+#include "fcgi/engine/child.h"
+#include "fcgi/engine/listener.h"
+#include "fcgi/engine/pidfile.h"
+
+enum {
+    YOUNG_US = 1000 * 1000,      /* a child that dies younger is not started again at once */
+    DELAY_FIRST_US = 100 * 1000, /* doubled with each such death */
+    DELAY_MAX_US = 5000 * 1000,
+    KILL_AFTER_US = 1000 * 1000, /* from SIGQUIT to SIGKILL */
+};
+
+/* One place for a process: a role, or a worker. */
+struct child {
+    pid_t pid;                      /* 0: not running */
+    const struct engine_role *role; /* NULL: a worker */
+    unsigned slot;
+    uint64_t started_us;
+    uint64_t start_at_us; /* not before */
+    uint64_t delay_us;
+};
+
+enum phase { RUNNING, DRAINING, ENDING };
+
+struct master {
+    const struct engine_program *program;
+    const struct engine_settings *settings;
+    struct mapping *mapping;
+    struct listener listener;
+    struct child *children;
+    size_t n_children;
+    enum phase phase;
+    uint64_t phase_ends_us; /* when patience with the children ends */
+    int signals;            /* signalfd */
+    sigset_t handled;
+    int pidfile;
+};
+
+static struct scoreboard_record *record_of(const struct master *m, const struct child *child)
+{
+    return child->role == NULL ? &m->mapping->workers[child->slot] : NULL;
+}
+
+static _Noreturn void child_main(struct master *m, const struct child *child, pid_t master_pid)
+{
+    struct engine_process process = {
+        .settings = m->settings,
+        .mapping = m->mapping,
+        .slot = child->slot,
+        .record = record_of(m, child),
+    };
+    close(m->signals);
+    close(m->pidfile);
+    child_begin(&process, master_pid);
+    if (child->role == NULL)
+        exit(worker_run(m->program, &process, &m->listener));
+    close(m->listener.fd);
+    exit(child->role->run(&process));
+}
+
+static void start(struct master *m, struct child *child)
+{
+    struct scoreboard_record *record = record_of(m, child);
+    pid_t master_pid = getpid();
+
+    child->started_us = clock_monotonic_us();
+    pid_t pid = fork();
+    if (pid == 0)
+        child_main(m, child, master_pid);
+    if (pid < 0) {
+        log_line(LOG_ERROR, "fork_failed", "%s", strerror(errno));
+        child->start_at_us = child->started_us + DELAY_MAX_US;
+        return;
+    }
+    child->pid = pid;
+    if (record != NULL)
+        atomic_store_explicit(&record->pid, pid, memory_order_release);
+}
+
+static void start_missing(struct master *m)
+{
+    uint64_t now = clock_monotonic_us();
+    for (size_t i = 0; i < m->n_children; i++) {
+        if (m->children[i].pid == 0 && m->children[i].start_at_us <= now)
+            start(m, &m->children[i]);
+    }
+}
+
+static void send_all(const struct master *m, int signal, bool to_workers)
+{
+    for (size_t i = 0; i < m->n_children; i++) {
+        const struct child *child = &m->children[i];
+        if (child->pid > 0 && (to_workers || child->role != NULL))
+            kill(child->pid, signal);
+    }
+}
+
+static size_t count_running(const struct master *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_children; i++)
+        n += m->children[i].pid > 0 ? 1 : 0;
+    return n;
+}
+
+/* A death that nobody asked for: what it was doing, and how it died. */
+static void report_death(const struct master *m, const struct child *child, int status)
+{
+    const struct scoreboard_record *record = record_of(m, child);
+    struct json_writer *w = log_begin(LOG_ERROR, "child_died");
+
+    jw_member_cstr(w, "role", child->role != NULL ? child->role->name : "worker");
+    jw_member_int(w, "child_pid", child->pid);
+    if (WIFSIGNALED(status))
+        jw_member_int(w, "signal", WTERMSIG(status));
+    else
+        jw_member_int(w, "exit_status", WEXITSTATUS(status));
+    if (record != NULL) {
+        enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
+        jw_member_cstr(w, "stage", stage_name(stage));
+        if (stage > STAGE_IDLE && record->request_id[0] != '\0')
+            jw_member_span(w, "request_id", span_of(record->request_id, strnlen(record->request_id, sizeof(record->request_id))));
+    }
+    log_end();
+    if (child->role == NULL)
+        atomic_fetch_add_explicit(&m->mapping->worker_deaths, 1, memory_order_relaxed);
+}
+
+static void reclaim(struct scoreboard_record *record)
+{
+    record->request_id[0] = '\0';
+    atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->requests, 0, memory_order_relaxed);
+    scoreboard_enter(record, STAGE_FREE);
+    atomic_store_explicit(&record->pid, 0, memory_order_release);
+}
+
+static void reap_one(struct master *m, pid_t pid, int status)
+{
+    for (size_t i = 0; i < m->n_children; i++) {
+        struct child *child = &m->children[i];
+        uint64_t now = clock_monotonic_us();
+        if (child->pid != pid)
+            continue;
+        bool is_expected = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (m->phase != ENDING && !is_expected)
+            report_death(m, child, status);
+        if (record_of(m, child) != NULL)
+            reclaim(record_of(m, child));
+        child->pid = 0;
+        if (now - child->started_us >= YOUNG_US)
+            child->delay_us = 0;
+        else
+            child->delay_us = child->delay_us == 0 ? DELAY_FIRST_US : child->delay_us * 2;
+        if (child->delay_us > DELAY_MAX_US)
+            child->delay_us = DELAY_MAX_US;
+        child->start_at_us = now + child->delay_us;
+        return;
+    }
+}
+
+static void reap(struct master *m)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        reap_one(m, pid, status);
+}
+
+/* From here on nobody new is let in; requests in hand go on. */
+static void drain(struct master *m)
+{
+    if (m->phase != RUNNING)
+        return;
+    m->phase = DRAINING;
+    m->phase_ends_us = clock_monotonic_us() + (uint64_t)m->settings->drain_timeout_ms * US_PER_MS;
+    log_line(LOG_INFO, "draining", "requests in hand have %lld ms", (long long)m->settings->drain_timeout_ms);
+    listener_close(&m->listener);
+    send_all(m, SIGTERM, true);
+}
+
+static void end_now(struct master *m)
+{
+    if (m->phase == ENDING)
+        return;
+    m->phase = ENDING;
+    m->phase_ends_us = clock_monotonic_us() + KILL_AFTER_US;
+    listener_close(&m->listener);
+    send_all(m, SIGQUIT, true);
+}
+
+static void lose_patience(struct master *m)
+{
+    if (m->phase == DRAINING) {
+        log_line(LOG_WARN, "drain_timeout", "%zu processes are ended with their requests", count_running(m));
+        end_now(m);
+    } else if (m->phase == ENDING) {
+        send_all(m, SIGKILL, true);
+        m->phase_ends_us = clock_monotonic_us() + KILL_AFTER_US;
+    }
+}
+
+static void take_signals(struct master *m)
+{
+    struct signalfd_siginfo info;
+    while (read(m->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        switch (info.ssi_signo) {
+        case SIGTERM:
+            drain(m);
+            break;
+        case SIGINT:
+        case SIGQUIT:
+            end_now(m);
+            break;
+        case SIGHUP:
+            send_all(m, SIGHUP, false);
+            break;
+        default:
+            break; /* SIGCHLD: reaped after every wake-up */
+        }
+    }
+}
+
+/* Milliseconds until something is due; -1: nothing is. */
+static int next_due_ms(const struct master *m)
+{
+    uint64_t due = m->phase == RUNNING ? UINT64_MAX : m->phase_ends_us;
+    uint64_t now = clock_monotonic_us();
+
+    for (size_t i = 0; m->phase == RUNNING && i < m->n_children; i++) {
+        if (m->children[i].pid == 0 && m->children[i].start_at_us < due)
+            due = m->children[i].start_at_us;
+    }
+    if (due == UINT64_MAX)
+        return -1;
+    return due <= now ? 0 : (int)((due - now + 999) / 1000);
+}
+
+static void supervise(struct master *m)
+{
+    struct pollfd p = { .fd = m->signals, .events = POLLIN };
+
+    start_missing(m);
+    while (m->phase == RUNNING || count_running(m) > 0) {
+        poll(&p, 1, next_due_ms(m));
+        take_signals(m);
+        reap(m);
+        if (m->phase == RUNNING)
+            start_missing(m);
+        else if (clock_monotonic_us() >= m->phase_ends_us)
+            lose_patience(m);
+    }
+}
+
+static void list_children(struct master *m)
+{
+    size_t n_workers = (size_t)m->settings->workers;
+    m->n_children = m->program->n_roles + n_workers;
+    m->children = xcalloc(m->n_children, sizeof(*m->children));
+    for (size_t i = 0; i < m->program->n_roles; i++)
+        m->children[i].role = &m->program->roles[i];
+    for (size_t i = 0; i < n_workers; i++)
+        m->children[m->program->n_roles + i].slot = (unsigned)i;
+}
+
+static int prepare(struct master *m, struct error *e)
+{
+    struct engine_process process = { .settings = m->settings };
+    int r;
+
+    if ((r = file_make_dirs(m->settings->run_dir, 0750, e)) != 0)
+        return r;
+    if ((r = pidfile_take(m->settings->run_dir, m->program->name, &m->pidfile, e)) != 0)
+        return r;
+    r = mapping_create(m->settings->run_dir, m->program->name, (unsigned)m->settings->workers, &m->mapping, e);
+    if (r != 0)
+        return r;
+    process.mapping = m->mapping;
+    if ((r = m->program->init_master(&process, e)) != 0)
+        return r;
+    return listener_open(m->settings->listen, &m->listener, e);
+}
+
+int engine_run(const struct engine_program *program, const struct engine_settings *settings)
+{
+    struct master m = {
+        .program = program,
+        .settings = settings,
+        .listener = { .fd = -1 },
+        .signals = -1,
+        .pidfile = -1,
+    };
+    static const int handled[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGCHLD };
+    struct error e;
+
+    log_init(program->name);
+    if (prepare(&m, &e) != 0) {
+        log_line(LOG_ERROR, "start_failed", "%s", e.text);
+        return 1;
+    }
+    sigemptyset(&m.handled);
+    for (size_t i = 0; i < sizeof(handled) / sizeof(handled[0]); i++)
+        sigaddset(&m.handled, handled[i]);
+    sigprocmask(SIG_BLOCK, &m.handled, NULL);
+    m.signals = signalfd(-1, &m.handled, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (m.signals < 0) {
+        log_line(LOG_ERROR, "start_failed", "signalfd: %s", strerror(errno));
+        return 1;
+    }
+    list_children(&m);
+    log_line(LOG_INFO, "started", "%lld workers", (long long)settings->workers);
+    supervise(&m);
+    log_line(LOG_INFO, "stopped", "all processes have ended");
+    free(m.children);
+    pidfile_release(m.pidfile);
+    return 0;
+}

@@ -1,0 +1,39 @@
+#include "fcgi/engine/pidfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+
+int pidfile_take(const char *run_dir, const char *program, int *out, struct error *e)
+{
+    char path[4096], text[24];
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    snprintf(path, sizeof(path), "%s/%s.pid", run_dir, program);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0)
+        return error_set(e, ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
+    if (fcntl(fd, F_SETLK, &lock) != 0) {
+        close(fd);
+        return error_set(e, ERR_CONFLICT, "another %s runs in %s", program, run_dir);
+    }
+    int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) != 0 || file_write_all(fd, text, (size_t)len) != 0) {
+        int cause = errno;
+        close(fd);
+        return error_set(e, ERR_SYSTEM, "cannot write %s: %s", path, strerror(cause));
+    }
+    *out = fd;
+    return 0;
+}
+
+void pidfile_release(int fd)
+{
+    if (ftruncate(fd, 0) != 0)
+        return; /* nothing to be done about it, and the lock goes anyway */
+    close(fd);
+}

@@ -1,0 +1,47 @@
+/*
+ * The reply to one request: a status, headers, a body. The head is kept until
+ * the first bytes of the body go, so that both leave in one write.
+ */
+#ifndef FCGI_ENGINE_REPLY_H
+#define FCGI_ENGINE_REPLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "core/base/span.h"
+#include "core/route/failure.h"
+#include "fcgi/engine/conn.h"
+
+struct reply {
+    struct conn *conn;
+    const char *request_id; /* goes out as x-request-id; NULL: none */
+    struct buf head;        /* until it is sent */
+    bool is_started;
+    int status; /* once started */
+};
+
+void reply_init(struct reply *reply, struct conn *conn);
+void reply_free(struct reply *reply);
+
+/* Status and media type (empty: none); `length` of the body, or -1 for one whose
+ * end is the end of the transfer. Sends nothing yet. */
+void reply_start(struct reply *reply, int status, struct span content_type, int64_t length);
+
+/* One more header, between reply_start and the first write. The value must hold
+ * no control characters. */
+void reply_header(struct reply *reply, const char *name, struct span value);
+
+/* Bytes of the body, sent at once. ERR_CLIENT_GONE, ERR_TIMEOUT. */
+int reply_write(struct reply *reply, struct span bytes);
+
+/* The last bytes of the body (may be empty) and the end. */
+int reply_finish(struct reply *reply, struct span bytes);
+
+/* A whole reply: JSON of this status. */
+int reply_json(struct reply *reply, int status, struct span body);
+
+/* A whole reply that says what failed, in the given form. */
+int reply_failure(struct reply *reply, const struct failure *failure, enum error_form form);
+
+#endif

@@ -1,0 +1,155 @@
+#include "fcgi/engine/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/err.h"
+#include "core/base/ids.h"
+
+enum { REQUEST_ID_MAX = 128 };
+
+static bool is_well_formed_id(const char *id)
+{
+    size_t len = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return len > 0 && len <= REQUEST_ID_MAX && id[len] == '\0';
+}
+
+static const char *read_id(struct conn *conn, struct arena *arena)
+{
+    const char *given = conn_param(conn, "HTTP_X_REQUEST_ID");
+    if (given != NULL && is_well_formed_id(given))
+        return arena_strdup(arena, given);
+    char *id = arena_alloc(arena, REQUEST_ID_TEXT_BYTES);
+    ids_request_id(id);
+    return id;
+}
+
+static size_t header_bytes(struct conn *conn)
+{
+    size_t total = 0;
+    for (char *const *p = conn_params(conn); p != NULL && *p != NULL; p++) {
+        if (strncmp(*p, "HTTP_", 5) == 0)
+            total += strlen(*p) - 5 + 3; /* ": " for "=", CR LF, less the prefix */
+    }
+    return total;
+}
+
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+int request_read(struct request *request, struct conn *conn, struct arena *arena, size_t max_header_bytes,
+                 size_t max_body_bytes, struct failure *failure)
+{
+    *request = (struct request){
+        .conn = conn,
+        .arena = arena,
+        .id = read_id(conn, arena),
+        .method = or_empty(conn_param(conn, "REQUEST_METHOD")),
+        .path = arena_printf(arena, "%s%s", or_empty(conn_param(conn, "SCRIPT_NAME")),
+                             or_empty(conn_param(conn, "PATH_INFO"))),
+        .max_body_bytes = max_body_bytes,
+    };
+    size_t bytes = header_bytes(conn);
+    if (bytes <= max_header_bytes)
+        return 0;
+    *failure = (struct failure){
+        .kind = FAILURE_HEADERS_TOO_LARGE,
+        .message = arena_printf(arena, "The request's headers have %zu bytes; at most %zu are allowed.", bytes,
+                                max_header_bytes),
+    };
+    return ERR_LIMIT;
+}
+
+struct span request_bearer(const struct request *request)
+{
+    struct span value = span_trim(span_cstr(conn_param(request->conn, "HTTP_AUTHORIZATION")));
+    if (value.len < 7 || strncasecmp(value.ptr, "Bearer ", 7) != 0)
+        return (struct span){ NULL, 0 };
+    return span_trim(span_of(value.ptr + 7, value.len - 7));
+}
+
+/* The length that the web server announces; it has read the body whole, or knows. */
+static int read_length(const struct request *request, uint64_t *length)
+{
+    const char *text = conn_param(request->conn, "CONTENT_LENGTH");
+    char *end;
+
+    if (text == NULL || text[0] == '\0') {
+        *length = 0;
+        return 0;
+    }
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || text[0] < '0' || text[0] > '9')
+        return ERR_FORMAT;
+    *length = value;
+    return 0;
+}
+
+static bool is_json(const char *type)
+{
+    struct span media = span_cstr(type);
+    const char *semicolon = type == NULL ? NULL : strchr(type, ';');
+    if (semicolon != NULL)
+        media.len = (size_t)(semicolon - type);
+    return span_is_nocase(span_trim(media), "application/json");
+}
+
+int request_read_json(struct request *request, struct span *body, struct failure *failure)
+{
+    uint64_t length;
+
+    if (!is_json(conn_param(request->conn, "CONTENT_TYPE"))) {
+        *failure = (struct failure){ .kind = FAILURE_UNSUPPORTED_MEDIA_TYPE };
+        return ERR_FORMAT;
+    }
+    if (read_length(request, &length) != 0) {
+        *failure = (struct failure){ .kind = FAILURE_INVALID_REQUEST, .message = "Content-Length is not a number." };
+        return ERR_FORMAT;
+    }
+    if (length > request->max_body_bytes) {
+        *failure = (struct failure){
+            .kind = FAILURE_BODY_TOO_LARGE,
+            .message = arena_printf(request->arena, "The body has %llu bytes; at most %zu are allowed.",
+                                    (unsigned long long)length, request->max_body_bytes),
+        };
+        return ERR_LIMIT;
+    }
+    size_t size = (size_t)length, have = 0;
+    char *bytes = arena_alloc(request->arena, size + 1);
+    while (have < size) {
+        ssize_t n = conn_read(request->conn, bytes + have, size - have);
+        if (n < 0)
+            return (int)n;
+        if (n == 0)
+            break;
+        have += (size_t)n;
+    }
+    int r = conn_read_end(request->conn);
+    if (have < size || r == ERR_FORMAT) {
+        *failure = (struct failure){
+            .kind = FAILURE_BODY_INCOMPLETE,
+            .message = have < size ? NULL : "The body is longer than its Content-Length.",
+        };
+        return ERR_FORMAT;
+    }
+    *body = span_of(bytes, size);
+    return r;
+}
+
+int request_skip_body(struct request *request)
+{
+    char scratch[4096];
+    size_t have = 0;
+    ssize_t n;
+
+    while ((n = conn_read(request->conn, scratch, sizeof(scratch))) > 0) {
+        have += (size_t)n;
+        if (have > request->max_body_bytes)
+            return ERR_LIMIT;
+    }
+    return (int)n;
+}

@@ -1,0 +1,41 @@
+/*
+ * A request as HTTP has it, read from the FastCGI parameters, with the limits
+ * that hold for every endpoint. Both programs use it.
+ */
+#ifndef FCGI_ENGINE_REQUEST_H
+#define FCGI_ENGINE_REQUEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/span.h"
+#include "core/route/failure.h"
+#include "fcgi/engine/conn.h"
+
+struct request {
+    struct conn *conn;
+    struct arena *arena;
+    const char *id;     /* the caller's X-Request-Id if it is well formed, else a new one */
+    const char *method; /* "POST" */
+    const char *path;   /* decoded by the web server; script name and path info together */
+    size_t max_body_bytes;
+};
+
+/* Reads id, method and path. ERR_LIMIT with *failure: the header block has more
+ * than max_header_bytes; the request is usable for answering all the same. */
+int request_read(struct request *request, struct conn *conn, struct arena *arena, size_t max_header_bytes,
+                 size_t max_body_bytes, struct failure *failure);
+
+/* The key in "Authorization: Bearer KEY"; empty if there is none. */
+struct span request_bearer(const struct request *request);
+
+/* The body whole, in the arena; of media type application/json. Otherwise a
+ * negative error with *failure set: 415, 413 (without reading it), 400; or
+ * ERR_CLIENT_GONE, ERR_TIMEOUT without. */
+int request_read_json(struct request *request, struct span *body, struct failure *failure);
+
+/* Reads what there is of a body that nobody wants, within its limit. */
+int request_skip_body(struct request *request);
+
+#endif

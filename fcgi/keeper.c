@@ -1,0 +1,166 @@
+/*
+ * The config keeper: looks at the store once a second, and on SIGHUP; compiles
+ * what changed into a snapshot, writes its file and publishes its generation. A
+ * value that cannot be read or is not valid is reported, and the last good
+ * snapshot stays in force.
+ */
+#include "fcgi/router.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/config/entry.h"
+#include "core/log/log.h"
+#include "core/store/store.h"
+
+enum {
+    LOOK_MS = 1000, /* twice as often as is promised */
+    FAULTS_LOGGED = 20,
+};
+
+struct keeper {
+    struct engine_process *process;
+    const struct router_shared *shared;
+    struct store *store;
+    struct arena *arena;
+    uint64_t stamp;      /* of the store when it was last read */
+    bool has_read;       /* `stamp` is one */
+    bool is_store_ok;    /* as last reported */
+};
+
+static void report_store(struct keeper *k, bool is_ok, const char *why)
+{
+    struct keeper_view *view = &k->process->mapping->keeper;
+
+    if (!is_ok && (k->is_store_ok || !k->has_read))
+        log_line(LOG_ERROR, "store_unreadable", "%s; the last good configuration stays in force", why);
+    if (is_ok && !k->is_store_ok && k->has_read)
+        log_line(LOG_INFO, "store_readable", "the store can be read again");
+    k->is_store_ok = is_ok;
+    atomic_store_explicit(&view->is_store_ok, is_ok, memory_order_relaxed);
+    atomic_store_explicit(&view->checked_us, clock_monotonic_us(), memory_order_release);
+}
+
+static void report_faults(enum entry_id which, const struct entry_faults *faults)
+{
+    for (size_t i = 0; i < faults->count && i < FAULTS_LOGGED; i++) {
+        struct json_writer *w = log_begin(LOG_ERROR, "configuration_refused");
+        jw_member_cstr(w, "entry", entry_name(which));
+        jw_member_cstr(w, "path", faults->items[i].path);
+        jw_member_cstr(w, "message", faults->items[i].message);
+        jw_member_uint(w, "fault", i + 1);
+        jw_member_uint(w, "of", faults->count + faults->dropped);
+        log_end();
+    }
+}
+
+static int read_entries(struct keeper *k, struct entry_value values[ENTRY_COUNT], struct error *e)
+{
+    for (int i = 0; i < ENTRY_COUNT; i++) {
+        struct store_value *value = arena_new_of(k->arena, struct store_value);
+        int r = store_get(k->store, entry_name((enum entry_id)i), k->arena, value, e);
+        values[i] = (struct entry_value){ 0 };
+        if (r == ERR_NOT_FOUND)
+            continue;
+        if (r != 0)
+            return r;
+        values[i] = (struct entry_value){ .raw = value->raw, .version = value->version };
+    }
+    return 0;
+}
+
+/* The file before the last one may still be about to be mapped; older ones cannot. */
+static void remove_old(const char *run_dir, uint64_t generation)
+{
+    char path[4096];
+    if (generation > 2 && snapshot_path(run_dir, generation - 2, path, sizeof(path)) == 0)
+        unlink(path);
+}
+
+static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT], struct error *e)
+{
+    struct mapping *mapping = k->process->mapping;
+    const struct router_shared *shared = k->shared;
+    const char *run_dir = k->process->settings->run_dir;
+    uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed) + 1;
+    struct entry_faults faults = { 0 };
+    enum entry_id which = ENTRY_LLM_ROUTER_CONFIG;
+    size_t undecryptable = 0;
+    struct span image;
+
+    int r = entry_compile(values, generation, shared->has_keys ? &shared->keys : NULL, k->arena, &image,
+                          &undecryptable, &which, &faults);
+    if (r != 0) {
+        report_faults(which, &faults);
+        if (faults.count == 0)
+            log_line(LOG_ERROR, "configuration_refused", "%s: %s", entry_name(which), err_name(r));
+        return error_set(e, ERR_FORMAT, "the configuration was refused");
+    }
+    if ((r = snapshot_write(run_dir, image, e)) != 0)
+        return r;
+    atomic_store_explicit(&mapping->generation, generation, memory_order_release);
+    remove_old(run_dir, generation);
+    if (undecryptable > 0)
+        log_line(LOG_ERROR, "keys_undecryptable",
+                 "%zu provider keys do not decrypt with the master key; requests that reach them get DECRYPT_FAILED",
+                 undecryptable);
+    struct json_writer *w = log_begin(LOG_INFO, "configuration_in_force");
+    jw_member_uint(w, "generation", generation);
+    jw_member_cstr(w, "tree_version", values[ENTRY_LLM_ROUTER_CONFIG].version);
+    log_end();
+    return 0;
+}
+
+/* One look. What failed for want of a resource is tried again at the next. */
+static void look(struct keeper *k, bool is_asked)
+{
+    struct keeper_view *view = &k->process->mapping->keeper;
+    struct entry_value values[ENTRY_COUNT];
+    struct error e = { 0 };
+    uint64_t stamp;
+
+    if (store_stamp(k->store, &stamp, &e) != 0) {
+        report_store(k, false, e.text);
+        k->has_read = true;
+        k->stamp = 0;
+        return;
+    }
+    if (k->has_read && stamp == k->stamp && !is_asked) {
+        report_store(k, k->is_store_ok, e.text);
+        return;
+    }
+    int r = read_entries(k, values, &e);
+    report_store(k, r == 0, e.text);
+    k->has_read = true;
+    k->stamp = stamp;
+    if (r == 0)
+        r = publish(k, values, &e);
+    if (r == 0)
+        atomic_fetch_add_explicit(&view->reloads, 1, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&view->refusals, 1, memory_order_relaxed);
+    atomic_store_explicit(&view->is_refused, r == ERR_FORMAT, memory_order_relaxed);
+    if (r != 0 && r != ERR_FORMAT) {
+        log_line(LOG_ERROR, "configuration_not_published", "%s", e.text);
+        k->has_read = false;
+    }
+    arena_reset(k->arena);
+}
+
+int keeper_run(struct engine_process *process, const struct router_shared *shared)
+{
+    struct keeper k = { .process = process, .shared = shared, .arena = arena_new() };
+    struct error e;
+
+    if (store_open_directory(shared->settings->state_dir, &k.store, &e) != 0) {
+        log_line(LOG_ERROR, "store_unreadable", "%s", e.text);
+        arena_free(k.arena);
+        return 1;
+    }
+    for (look(&k, true); !engine_is_stopping(); look(&k, engine_take_hangup()))
+        engine_wait(process, LOOK_MS);
+    store_close(k.store);
+    arena_free(k.arena);
+    return 0;
+}

@@ -1,0 +1,109 @@
+/* llm-router: settings, and its description for the engine. */
+#include "fcgi/router.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/log/log.h"
+#include "fcgi/edge/edge.h"
+#include "fcgi/engine/settings.h"
+
+#define PLACE(member) offsetof(struct router_settings, member)
+
+static const struct setting rows[] = {
+    { "listen", "LLM_ROUTER_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
+      "unix:/path or tcp:HOST:PORT; without it, a listening socket as fd 0", PLACE(engine.listen) },
+    { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR",
+      "sockets, shared mapping, snapshots, pid file", PLACE(engine.run_dir) },
+    { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR",
+      "the embedded store and the spool", PLACE(state_dir) },
+    { "workers", NULL, SETTING_NUMBER, "16", 1, SCOREBOARD_MAX, "N", "requests served at the same time",
+      PLACE(engine.workers) },
+    { "drain-timeout-ms", NULL, SETTING_NUMBER, "600000", 0, 86400000, "MS",
+      "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
+    { "max-body-bytes", NULL, SETTING_NUMBER, "33554432", 1, INT64_C(1) << 30, "BYTES",
+      "of a request; above it, 413", PLACE(max_body_bytes) },
+    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES", "of a request's headers; above it, 431",
+      PLACE(max_header_bytes) },
+    { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|none",
+      "how callers are known: by the CALLER_KEYS entry, or not at all", PLACE(caller_auth_name) },
+    { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
+      "/readyz is 503 when the store is down, or only while nothing can be served", PLACE(ready_name) },
+};
+
+static struct router_settings settings;
+static struct router_shared shared = { .settings = &settings };
+static struct router_worker worker = { .shared = &shared };
+
+static int init_master(struct engine_process *process, struct error *e)
+{
+    (void)process;
+    int r = envelope_keys_from_environment(&shared.keys, e);
+    shared.has_keys = r == 0;
+    if (r == ERR_NOT_FOUND)
+        log_line(LOG_WARN, "no_master_key",
+                 "neither LLM_ROUTER_MASTER_KEY nor LLM_ROUTER_MASTER_KEY_FILE is set: requests get CONFIG_NOT_SET");
+    else if (r != 0)
+        return r;
+    return exchange_init_master(e);
+}
+
+static int init_worker(struct engine_process *process, struct error *e)
+{
+    worker.process = process;
+    worker.arena = arena_new();
+    int r = exchange_open(&worker.client, e);
+    if (r != 0)
+        return r;
+    if (spool_open(settings.state_dir, "llm-router", &worker.spool, e) != 0)
+        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped", e->text);
+    return 0;
+}
+
+static void serve(struct engine_process *process, struct conn *conn)
+{
+    (void)process;
+    edge_serve(&worker, conn);
+}
+
+static int run_keeper(struct engine_process *process)
+{
+    return keeper_run(process, &shared);
+}
+
+static const struct engine_role roles[] = {
+    { "keeper", run_keeper },
+};
+
+static const struct engine_program program = {
+    .name = "llm-router",
+    .roles = roles,
+    .n_roles = sizeof(roles) / sizeof(roles[0]),
+    .init_master = init_master,
+    .init_worker = init_worker,
+    .serve = serve,
+    .stall_ms = 60000,
+};
+
+static int choose(const char *flag, const char *value, const char *first, const char *second, bool *is_first)
+{
+    *is_first = strcmp(value, first) == 0;
+    if (*is_first || strcmp(value, second) == 0)
+        return 0;
+    fprintf(stderr, "llm-router: --%s: \"%s\" is neither %s nor %s\n", flag, value, first, second);
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    bool by_keys;
+    enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router",
+                                           "serves LLM requests over FastCGI", argc, argv, &settings);
+    if (r != SETTINGS_RUN)
+        return r == SETTINGS_EXIT_OK ? 0 : 2;
+    if (choose("caller-auth", settings.caller_auth_name, "keys", "none", &by_keys) != 0 ||
+        choose("ready", settings.ready_name, "strict", "serving", &settings.is_ready_strict) != 0)
+        return 2;
+    settings.caller_auth = by_keys ? CALLER_AUTH_KEYS : CALLER_AUTH_NONE;
+    return engine_run(&program, &settings.engine);
+}

@@ -1,0 +1,57 @@
+/*
+ * llm-router as a program of the engine: its settings, what its workers own, and
+ * the processes it has besides them.
+ */
+#ifndef FCGI_ROUTER_H
+#define FCGI_ROUTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/config/snapshot.h"
+#include "core/crypto/envelope.h"
+#include "core/record/event.h"
+#include "core/record/spool.h"
+#include "core/upstream/exchange.h"
+#include "fcgi/engine/engine.h"
+
+enum caller_auth { CALLER_AUTH_KEYS, CALLER_AUTH_NONE };
+
+struct router_settings {
+    struct engine_settings engine;
+    const char *state_dir;
+    const char *caller_auth_name;
+    const char *ready_name;
+    int64_t max_body_bytes;
+    int64_t max_header_bytes;
+    enum caller_auth caller_auth; /* of caller_auth_name */
+    bool is_ready_strict;         /* of ready_name */
+};
+
+/* What is made before fork; children inherit it and change nothing of it. */
+struct router_shared {
+    const struct router_settings *settings;
+    struct envelope_keys keys;
+    bool has_keys;
+};
+
+/* A worker's own. */
+struct router_worker {
+    const struct router_shared *shared;
+    struct engine_process *process;
+    struct exchange_client *client;
+    struct spool spool;
+    struct arena *arena; /* of the request in hand */
+    struct snapshot snapshot;
+    uint64_t generation; /* of the snapshot; 0: none */
+    struct request_event event;
+};
+
+/* The keeper's process: reads the store, publishes snapshots. */
+int keeper_run(struct engine_process *process, const struct router_shared *shared);
+
+/* Brings the worker's snapshot up to date: at the start of a request. */
+void router_refresh(struct router_worker *worker);
+
+#endif

@@ -1,0 +1,68 @@
+"""Fixtures. A module that uses `gateway` has its routing tree in TREE."""
+
+import pytest
+
+from gateway import Gateway
+from upstream import RefusedPort, SilentPort, Upstream
+
+
+@pytest.fixture(scope="session")
+def upstream():
+    upstream = Upstream()
+    yield upstream
+    upstream.stop()
+
+
+@pytest.fixture(scope="session")
+def base_urls(upstream):
+    """Where each kind of upstream of a tree is."""
+    refused, silent = RefusedPort(), SilentPort()
+    yield {"hostile": upstream.base_url, "refused": refused.base_url, "silent": silent.base_url}
+    refused.stop()
+    silent.stop()
+
+
+@pytest.fixture(scope="session")
+def session_gateway(tmp_path_factory, base_urls, upstream):
+    """One gateway for all tests that do not end its processes."""
+    gateway = Gateway(tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=["--max-body-bytes", "25000000"])
+    gateway.start()
+    yield gateway
+    gateway.stop()
+    gateway.assert_unbroken()
+
+
+@pytest.fixture(scope="module")
+def tree(request, session_gateway):
+    session_gateway.use(request.module.TREE)
+
+
+@pytest.fixture
+def gateway(tree, session_gateway, upstream):
+    """The gateway with the module's tree in force, and an upstream without memories."""
+    upstream.reset()
+    yield session_gateway
+    session_gateway.assert_unbroken()
+    unexpected = [f"{record.path} {record.key[:14]}" for record in upstream.unexpected]
+    assert not unexpected, f"the upstream was asked with keys that this test gave no script: {unexpected}"
+
+
+@pytest.fixture
+def start_gateway(tmp_path, base_urls, upstream):
+    """Starts gateways of the test's own, with flags, and stops them."""
+    upstream.reset()
+    started = []
+
+    def start(tree=None, **options):
+        folder = tmp_path / f"g{len(started)}"
+        folder.mkdir()
+        gateway = Gateway(folder, base_urls, upstream, **options)
+        started.append(gateway)
+        gateway.start()
+        if tree is not None:
+            gateway.use(tree)
+        return gateway
+
+    yield start
+    for gateway in started:
+        gateway.stop()

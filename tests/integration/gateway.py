@@ -1,0 +1,184 @@
+"""A whole gateway on a private folder: llm-router behind lighttpd, its routing
+tree, and a client."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+
+import chat
+from http_client import Call, format_request
+from processes import BROKEN, ROOT, Process, pick_port, program, wait_until
+from spool import Spool
+from tree import KeyRing, elsewhere, model, render
+
+MOUNTS = ("/v1", "/api/v1/openai")
+
+
+class Gateway:
+    def __init__(self, folder, base_urls, upstream, workers=8, flags=(), caller_auth="keys"):
+        self.folder = folder
+        self.upstream = upstream
+        self.run_dir = folder / "run"
+        self.state_dir = folder / "state"
+        self._base_urls = base_urls
+        self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
+        self._generation = 0
+        self.port = pick_port()
+        for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
+            path.mkdir(mode=0o700)
+        self.master_key_file = folder / "master.key"
+        self.master_key = self.ctl("keygen").strip()
+        self.master_key_file.write_text(self.master_key + "\n")
+        self.keys = KeyRing(program("llm-routerctl"), self.master_key_file)
+        self.caller_key = self.ctl("caller-key", "add", "--id", "tests").strip()
+        self.spool = Spool(self.state_dir)
+        self.router = None
+        self.lighttpd = None
+
+    # Programs
+
+    def environment(self):
+        kept = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
+        return kept | {
+            "LLM_ROUTER_MASTER_KEY_FILE": str(self.master_key_file),
+            "LLM_ROUTER_STATE_DIR": str(self.state_dir),
+            "LLM_ROUTER_RUN_DIR": str(self.run_dir),
+            "PORT": str(self.port),
+        }
+
+    def ctl(self, *arguments):
+        done = subprocess.run(
+            [program("llm-routerctl"), *arguments],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        assert done.returncode == 0, f"llm-routerctl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def start(self):
+        self.start_router()
+        self.lighttpd = Process(
+            ["lighttpd", "-D", "-f", str(ROOT / "lighttpd" / "lighttpd.conf")],
+            self.environment(),
+            self.folder / "lighttpd.log",
+        )
+        wait_until(self._is_ready, "/readyz answers 200")
+
+    def start_router(self):
+        listen = f"unix:{self.run_dir}/llm-router.sock"
+        self.router = Process(
+            [program("llm-router"), "--listen", listen, *self._flags],
+            self.environment(),
+            self.folder / "llm-router.log",
+        )
+
+    def _is_ready(self):
+        assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
+        assert self.lighttpd.is_running(), f"lighttpd ended: {self.lighttpd.log_text()}"
+        try:
+            return self.get("/readyz", key=None).status == 200
+        except (OSError, AssertionError):
+            return False
+
+    def stop(self):
+        for process in (self.lighttpd, self.router):
+            if process is not None:
+                process.stop()
+
+    def assert_unbroken(self):
+        """No sanitizer's words, and no crashed worker, since the last call."""
+        text = self.router.new_log_text()
+        for word in BROKEN:
+            assert word not in text, f"llm-router is broken:\n{text}"
+        crashes = [line for line in text.splitlines() if '"worker_died"' in line]
+        assert not crashes, f"a worker crashed: {crashes}"
+
+    # Configuration
+
+    def write_entry(self, name, text):
+        path = self.state_dir / "configkv" / f"{name}.json"
+        fresh = path.with_suffix(".fresh")
+        fresh.write_text(text)
+        fresh.chmod(0o600)
+        fresh.replace(path)
+
+    def remove_entry(self, name):
+        (self.state_dir / "configkv" / f"{name}.json").unlink(missing_ok=True)
+
+    def reload(self):
+        self.router.signal(signal.SIGHUP)
+
+    def render(self, tree):
+        """The document, and the name of a model that no other tree has."""
+        self._generation += 1
+        marker = f"tree-{self._generation}"
+        tree.models = [m for m in tree.models if not m[0].startswith("tree-")]
+        tree.models.append(model(marker, elsewhere("http://127.0.0.1:9/none", "none", "none")))
+        return render(tree, self._base_urls, self.keys), marker
+
+    def use(self, tree, by_signal=True):
+        """Puts a tree in force, and waits until it is."""
+        document, marker = self.render(tree)
+        self.write_entry("LLM_ROUTER_CONFIG", document)
+        if tree.default is None:
+            self.remove_entry("DEFAULT_CHAT_MODEL")
+        else:
+            self.write_entry("DEFAULT_CHAT_MODEL", json.dumps(tree.default))
+        if by_signal:
+            self.reload()
+        wait_until(lambda: marker in self.model_names(), f"the tree with {marker} is in force")
+
+    def model_names(self):
+        reply = self.get("/v1/models")
+        return [entry["id"] for entry in reply.json().get("data", [])] if reply.status == 200 else []
+
+    def script(self, model_name, key_id, *scripts):
+        """Binds upstream scripts to the key of a model."""
+        self.upstream.bind(self.keys.plaintext(model_name, key_id), *scripts)
+
+    # Requests
+
+    def call(self, method, path, body=b"", headers=None, key="caller", **options):
+        """Sends a request; the reply is the caller's to read."""
+        lines = {}
+        if key == "caller":
+            lines["authorization"] = f"Bearer {self.caller_key}"
+        elif key is not None:
+            lines["authorization"] = f"Bearer {key}"
+        if method == "POST":
+            lines["content-type"] = "application/json"
+        lines |= headers or {}
+        payload = json.dumps(body).encode() if isinstance(body, dict) else body
+        return Call(self.port, format_request(method, path, lines, payload), **options)
+
+    def get(self, path, **options):
+        return self.call("GET", path, **options).reply()
+
+    def post(self, body, mount="/v1", **options):
+        return self.call("POST", f"{mount}/chat/completions", body, **options).reply()
+
+    def chat(self, model_name, stream=False, mount="/v1", **options):
+        """One chat completion, read to its end."""
+        return self.post(chat.request(model_name, stream), mount, **options)
+
+    def begin(self, model_name, stream=False, mount="/v1", headers=None, **options):
+        """A chat completion under way, with a request id of ours: call.request_id."""
+        request_id = secrets.token_hex(16)
+        call = self.call(
+            "POST",
+            f"{mount}/chat/completions",
+            chat.request(model_name, stream),
+            headers={"x-request-id": request_id} | (headers or {}),
+            **options,
+        )
+        call.request_id = request_id
+        return call
+
+    def event(self, reply_or_call):
+        return self.spool.wait_event(reply_or_call.request_id)

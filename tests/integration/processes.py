@@ -1,0 +1,115 @@
+"""The programs under test, and lighttpd, as child processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("BUILD", "build")
+
+# What a sanitizer, the C library or the loader says when a program is broken.
+BROKEN = (
+    "AddressSanitizer",
+    "LeakSanitizer",
+    "runtime error:",
+    "stack smashing detected",
+    "buffer overflow detected",
+    "free(): ",
+    "malloc(): ",
+    "double free",
+    "Assertion",
+)
+
+
+def program(name):
+    path = BUILD / name
+    assert path.exists(), f"{path} is missing: run make first"
+    return str(path)
+
+
+def pick_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def wait_until(condition, what, timeout=10.0):
+    end = time.monotonic() + timeout
+    while True:
+        result = condition()
+        if result:
+            return result
+        assert time.monotonic() < end, f"after {timeout} s still not: {what}"
+        time.sleep(0.01)
+
+
+class Process:
+    """A child in a process group of its own, with its stderr in a file."""
+
+    def __init__(self, command, environment, log):
+        self.log = Path(log)
+        self._log_read = 0
+        with self.log.open("ab") as stderr:
+            self._child = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self.pid = self._child.pid
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def is_running(self):
+        return self._child.poll() is None
+
+    def wait(self, timeout=10.0):
+        """The exit status, when the process has ended by itself or by a signal sent before."""
+        return self._child.wait(timeout)
+
+    def group_is_empty(self):
+        """Whether neither the process nor any child that stayed in its group lives."""
+        if self._child.poll() is None:
+            return False
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    def stop(self, timeout=10.0):
+        """Ends the process, and asserts that it went by itself and left nothing running."""
+        if self.is_running():
+            self.signal(signal.SIGTERM)
+        try:
+            self.wait(timeout)
+            wait_until(self.group_is_empty, f"all processes of {self._child.args[0]} have ended", 3.0)
+        finally:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self._child.wait(5)
+
+    def children(self):
+        listing = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(self.pid)], capture_output=True, text=True, check=False
+        )
+        return [int(pid) for pid in listing.stdout.split()]
+
+    def log_text(self):
+        return self.log.read_text(errors="replace")
+
+    def new_log_text(self):
+        """What was logged since the last call."""
+        with self.log.open("rb") as file:
+            file.seek(self._log_read)
+            data = file.read()
+        self._log_read += len(data)
+        return data.decode(errors="replace")

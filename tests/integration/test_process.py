@@ -1,0 +1,167 @@
+"""Processes: crashes, drains and ends. Each test has a gateway of its own."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import chat
+from processes import wait_until
+from scripts import answer, data, end, hang, head, pause
+from tree import Tree, hostile, model
+
+WORDS = [step for n in range(15) for step in (data(chat.chunk({"content": f"w{n} "})), pause(0.1))]
+SLOW_STREAM = [head(), *WORDS, data(chat.FINISH), data(chat.DONE), end()]
+
+
+def tree():
+    return Tree(model("m", hostile("a", "k1")))
+
+
+def worker_of(gateway, call_or_reply):
+    return gateway.event(call_or_reply)["worker"]
+
+
+def workers(gateway):
+    """The pids of children that have served a request or may."""
+    return set(gateway.router.children())
+
+
+def test_a_killed_worker_is_replaced_and_its_request_recorded(start_gateway, upstream):
+    gateway = start_gateway(tree(), workers=2)
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    before = workers(gateway)
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    busy = _child_with_connection_to(gateway, upstream.port)
+    os.kill(busy, signal.SIGKILL)
+    wait_until(lambda: busy not in workers(gateway) and len(workers(gateway)) >= len(before), "the worker is replaced")
+    reply = call.reply()
+    assert b"[DONE]" not in reply.body
+    assert not reply.is_whole, "a stream of a killed worker must not look whole"
+    event = gateway.event(call)
+    assert event["end"] == "worker_died"
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    for _ in range(6):
+        assert gateway.chat("m").status == 200
+
+
+def _child_with_connection_to(gateway, port):
+    """The worker that has an established connection to the upstream."""
+    wanted = f":{port:04X} 01"
+    for pid in gateway.router.children():
+        inodes = set()
+        for fd in os.scandir(f"/proc/{pid}/fd"):
+            target = os.readlink(fd.path)
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+        with open(f"/proc/{pid}/net/tcp", encoding="ascii") as table:
+            for line in table.readlines()[1:]:
+                fields = line.split()
+                if f"{fields[2]} {fields[3]}".endswith(wanted) and fields[9] in inodes:
+                    return pid
+    raise AssertionError("no worker has a connection to the upstream")
+
+
+def test_every_worker_can_be_killed_in_turn(start_gateway):
+    gateway = start_gateway(tree(), workers=3)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    for pid in workers(gateway):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: gateway.chat("m").status == 200, "requests are served again", 15)
+    assert gateway.router.is_running()
+
+
+def test_sigterm_lets_a_stream_finish(start_gateway):
+    gateway = start_gateway(tree(), workers=2, flags=["--drain-timeout-ms", "8000"])
+    gateway.script("m", "k1", SLOW_STREAM)
+    call = gateway.begin("m", stream=True)
+    call.read_until("w0")
+    gateway.router.signal(signal.SIGTERM)
+    reply = call.reply()
+    assert reply.is_whole
+    assert chat.text_of(reply.body) == "".join(f"w{n} " for n in range(15))
+    assert reply.body.endswith(chat.DONE.encode())
+    assert gateway.router.wait(5) == 0
+    assert gateway.event(call)["end"] == "done"
+
+
+def test_sigterm_ends_what_outlasts_the_drain(start_gateway):
+    gateway = start_gateway(tree(), workers=2, flags=["--drain-timeout-ms", "700"])
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    start = time.monotonic()
+    gateway.router.signal(signal.SIGTERM)
+    gateway.router.wait(8)
+    assert 0.6 < time.monotonic() - start < 5
+    reply = call.reply()
+    assert b"[DONE]" not in reply.body
+    wait_until(gateway.router.group_is_empty, "no child is left", 3)
+
+
+def test_sigint_ends_at_once(start_gateway):
+    gateway = start_gateway(tree(), workers=2)
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    start = time.monotonic()
+    gateway.router.signal(signal.SIGINT)
+    gateway.router.wait(8)
+    assert time.monotonic() - start < 2.5
+    assert b"[DONE]" not in call.reply().body
+    wait_until(gateway.router.group_is_empty, "no child is left", 3)
+
+
+def test_a_second_master_on_one_run_dir_is_refused(start_gateway):
+    gateway = start_gateway(tree(), workers=1)
+    first = gateway.router
+    gateway.start_router()
+    second, gateway.router = gateway.router, first
+    assert second.wait(5) != 0
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m").status == 200
+
+
+def test_a_restart_serves_on_the_same_socket(start_gateway):
+    gateway = start_gateway(tree(), workers=2)
+    gateway.router.stop()
+    gateway.start_router()
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    wait_until(lambda: gateway.chat("m").status == 200, "requests are served again")
+
+
+def test_many_callers_at_once_all_get_their_own_answers(start_gateway):
+    """Twice as many as workers: the rest waits in the socket's queue."""
+    gateway = start_gateway(tree(), workers=6)
+    gateway.script("m", "k1", [pause(0.1), *answer(200, chat.completion())])
+    replies = []
+
+    def ask():
+        replies.append(gateway.chat("m"))
+
+    callers = [threading.Thread(target=ask) for _ in range(12)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(30)
+    assert [reply.status for reply in replies] == [200] * 12
+    assert len({reply.request_id for reply in replies}) == 12
+
+
+def test_without_callers_authentication_no_key_is_needed(start_gateway):
+    gateway = start_gateway(tree(), workers=1, caller_auth="none")
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m", key=None).status == 200
+
+
+@pytest.mark.parametrize("flags", [["--workers", "0"], ["--workers", "x"], ["--no-such-flag"], ["--caller-auth", "maybe"], ["--drain-timeout-ms", "-1"]])
+def test_a_flag_that_means_nothing_is_refused_at_start(start_gateway, flags):
+    gateway = start_gateway(tree(), workers=1)
+    gateway.router.stop()
+    gateway._flags = flags
+    gateway.start_router()
+    assert gateway.router.wait(5) == 2
+    assert flags[0] in gateway.router.log_text()

@@ -1,0 +1,108 @@
+"""Secrets: provider keys, the callers' keys and the master key appear nowhere but
+where they belong. Every plaintext is a canary, looked for whole, in part and encoded."""
+
+import base64
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import chat
+from gateway import MOUNTS
+from scripts import answer, close, data, head, stream
+from tree import Tree, hostile, model
+
+TREE = Tree(model("m", hostile("a", "k1"), hostile("b", "k2")))
+
+
+def traces(secret):
+    """What would show that the secret, or a good part of it, got out."""
+    tail = secret[-16:]
+    forms = {secret, secret[:-4], tail, quote(secret, safe=""), secret.encode().hex()}
+    for shift in range(3):  # base64 of the tail at each alignment, without the edges
+        forms.add(base64.b64encode(b"x" * shift + tail.encode()).decode()[4:-4])
+    return [form.encode() for form in forms]
+
+
+def assert_clean(secrets, texts):
+    for secret in secrets:
+        for trace in traces(secret):
+            for place, text in texts.items():
+                assert trace not in text, f"a secret is in {place}: {text[max(0, text.find(trace) - 200) :][:400]!r}"
+
+
+def all_secrets(gateway):
+    return [*gateway.keys.canaries, gateway.caller_key, gateway.master_key]
+
+
+def echo(gateway, key):
+    """Upstreams that say the key back, in every place they have."""
+    message = f"Incorrect API key provided: {key}. Authorization: Bearer {key} key={key}"
+    error = chat.error(message, "invalid_request_error", "invalid_api_key")
+    return {
+        "a 401 with the key": answer(401, json.dumps(error)),
+        "a 500 with the key": answer(500, f"<html>{message}</html>"),
+        "headers with the key": answer(503, "{}", {"x-key": key, "retry-after": "3", "content-type": f"text/{key}"}),
+        "an error event with the key": stream(chat.event(error)),
+        "an error event after content": stream(chat.HELLO, chat.event(error)),
+        "a code that is the key": answer(429, json.dumps(chat.error(message, key, key))),
+        "garbage with the key": answer(200, message),
+        "a cut after the key": [head(), data(f": {key}\n\n"), data(chat.HELLO), close()],
+    }
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+@pytest.mark.parametrize("name", echo(None, ""))
+def test_a_key_that_an_upstream_echoes_reaches_neither_caller_nor_log_nor_spool(gateway, mount, name):
+    for key_id in ("k1", "k2"):
+        key = gateway.keys.plaintext("m", key_id)
+        gateway.script("m", key_id, echo(gateway, key)[name])
+    reply = gateway.chat("m", stream="event" in name or "cut" in name, mount=mount)
+    gateway.event(reply)
+    shown = reply.body.replace(f": {gateway.keys.plaintext('m', 'k1')}\n\n".encode(), b"")  # its comment is content's
+    assert_clean(
+        all_secrets(gateway),
+        {
+            "the reply": shown + str(reply.headers).encode(),
+            "the log": gateway.router.log.read_bytes(),
+            "the spool": gateway.spool.read_bytes(),
+        },
+    )
+
+
+def test_the_callers_own_key_is_not_echoed(gateway):
+    reply = gateway.post(chat.request("m"), key="lr-wrong-canary-0123456789abcdef")
+    assert b"canary" not in reply.body
+    gateway.event(reply)
+    assert_clean(["lr-wrong-canary-0123456789abcdef"], {"the log": gateway.router.log.read_bytes(), "the spool": gateway.spool.read_bytes()})
+
+
+def test_processes_show_no_secret_in_arguments_or_environment(gateway):
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m").status == 200
+    for pid in [gateway.router.pid, *gateway.router.children()]:
+        shown = {name: Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
+        assert_clean(all_secrets(gateway), {f"/proc/{pid}/{name}": text for name, text in shown.items()})
+
+
+def test_the_run_and_state_directories_hold_no_plaintext(gateway):
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m").status == 200
+    files = [path for folder in (gateway.run_dir, gateway.state_dir) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert_clean(all_secrets(gateway), {str(path): path.read_bytes() for path in files})
+
+
+def test_files_of_the_store_are_not_readable_by_others(gateway):
+    for folder in (gateway.run_dir, gateway.state_dir):
+        for path in folder.rglob("*"):
+            assert path.stat().st_mode & 0o007 == 0 or path.is_socket() or path.is_dir(), f"{path}: {path.stat().st_mode:o}"
+
+
+def test_the_event_holds_no_prompt_and_no_answer(gateway):
+    gateway.script("m", "k1", answer(200, chat.completion("the-answer-canary")))
+    reply = gateway.post({"model": "m", "messages": [{"role": "user", "content": "the-prompt-canary"}]})
+    event = json.dumps(gateway.event(reply))
+    assert "canary" not in event
+    assert "canary" not in gateway.router.log_text().replace("sk-canary", "")

@@ -1,0 +1,324 @@
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/file.h"
+#include "core/crypto/digest.h"
+#include "core/store/store.h"
+
+static struct arena *arena;
+static char dir[64];
+static struct store *store;
+static struct error e;
+static char version[STORE_VERSION_BYTES], current[STORE_VERSION_BYTES];
+
+static void set_up(void)
+{
+    arena = arena_new();
+    strcpy(dir, "/tmp/test_store.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(store_open_directory(arena_printf(arena, "%s/a/b", dir), &store, &e), 0);
+}
+
+static void tear_down(void)
+{
+    store_close(store);
+    ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
+    arena_free(arena);
+}
+
+static const char *path_of(const char *name)
+{
+    return arena_printf(arena, "%s/a/b/configkv/%s", dir, name);
+}
+
+static int put(const char *value, const char *expected)
+{
+    return store_put(store, "K", span_cstr(value), expected, "tester", version, current, &e);
+}
+
+static void expect_value(const char *text)
+{
+    struct store_value value;
+    ck_assert_msg(store_get(store, "K", arena, &value, &e) == 0, "%s", e.text);
+    ck_assert_msg(span_is(value.raw, text), "\"%.*s\", expected \"%s\"", (int)value.raw.len, value.raw.ptr,
+                  text);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static uint64_t stamp(void)
+{
+    uint64_t s = 0;
+    ck_assert_msg(store_stamp(store, &s, &e) == 0, "%s", e.text);
+    return s;
+}
+
+/* How many values the history of K has, and whether one of them is `text`. */
+static size_t history(const char *text, bool *has)
+{
+    size_t n = 0;
+    *has = false;
+    DIR *d = opendir(path_of("history/K"));
+    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL; entry = readdir(d)) {
+        struct span raw;
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "log") == 0)
+            continue;
+        n++;
+        ck_assert_int_eq(
+            file_read(path_of(arena_printf(arena, "history/K/%s", entry->d_name)), 1000, arena, &raw, &e), 0);
+        *has = *has || span_is(raw, text);
+    }
+    if (d != NULL)
+        closedir(d);
+    return n;
+}
+
+START_TEST(a_value_comes_back_byte_for_byte_with_the_version_of_its_digest)
+{
+    struct store_value value;
+    char digest[SHA256_HEX_BYTES];
+    struct span raw = span_of("{\n \"a\":\0 1 }\n", 13);
+    ck_assert_int_eq(store_put(store, "K", raw, NULL, "tester", version, current, &e), 0);
+    ck_assert_int_eq(store_get(store, "K", arena, &value, &e), 0);
+    ck_assert(span_eq(value.raw, raw));
+    sha256_hex(raw, digest);
+    ck_assert(strncmp(version, digest, 32) == 0 && strlen(version) == 32);
+    ck_assert_str_eq(value.version, version);
+}
+END_TEST
+
+START_TEST(a_value_that_is_not_there_is_not_found)
+{
+    struct store_value value = { .version = "untouched" };
+    ck_assert_int_eq(store_get(store, "K", arena, &value, &e), ERR_NOT_FOUND);
+    ck_assert_str_eq(value.version, "untouched");
+}
+END_TEST
+
+START_TEST(a_put_needs_the_version_in_force)
+{
+    char first[STORE_VERSION_BYTES];
+    ck_assert_int_eq(put("1", "0123"), ERR_CONFLICT);
+    ck_assert_str_eq(current, "");
+    ck_assert_int_eq(put("1", NULL), 0);
+    strcpy(first, version);
+    ck_assert_int_eq(put("2", NULL), ERR_CONFLICT);
+    ck_assert_str_eq(current, first);
+    ck_assert_int_eq(put("2", "0123"), ERR_CONFLICT);
+    expect_value("1");
+    ck_assert_int_eq(put("2", first), 0);
+    expect_value("2");
+    ck_assert_int_eq(put("3", first), ERR_CONFLICT);
+    ck_assert_str_eq(current, version);
+    ck_assert_int_eq(put("3", "*"), 0);
+    expect_value("3");
+}
+END_TEST
+
+START_TEST(a_star_also_puts_what_was_not_there)
+{
+    ck_assert_int_eq(put("1", "*"), 0);
+    expect_value("1");
+}
+END_TEST
+
+START_TEST(the_history_has_every_value_and_its_author)
+{
+    bool has;
+    struct span log;
+    ck_assert_int_eq(put("1", NULL), 0);
+    ck_assert_int_eq(put("2", "*"), 0);
+    ck_assert_int_eq(put("2", "*"), 0); /* changes nothing */
+    ck_assert_uint_eq(history("1", &has), 2);
+    ck_assert(has);
+    history("2", &has);
+    ck_assert(has);
+    ck_assert_int_eq(file_read(path_of("history/K/log"), 10000, arena, &log, &e), 0);
+    ck_assert_ptr_nonnull(strstr(log.ptr, version));
+    ck_assert_ptr_nonnull(strstr(log.ptr, "\"author\":\"tester\"}\n"));
+}
+END_TEST
+
+START_TEST(a_value_edited_in_place_is_saved_before_it_is_replaced)
+{
+    bool has;
+    ck_assert_int_eq(put("1", NULL), 0);
+    write_file("K.json", "edited");
+    ck_assert_int_eq(put("2", version), ERR_CONFLICT);
+    ck_assert_int_eq(put("2", current), 0);
+    ck_assert_uint_eq(history("edited", &has), 3);
+    ck_assert(has);
+}
+END_TEST
+
+START_TEST(files_are_for_the_owner_only)
+{
+    struct stat st;
+    ck_assert_int_eq(put("1", NULL), 0);
+    ck_assert_int_eq(stat(path_of("K.json"), &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0600);
+    ck_assert_int_eq(stat(path_of("history"), &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0700);
+}
+END_TEST
+
+START_TEST(a_failed_put_leaves_the_old_value_and_no_debris)
+{
+    struct dirent *entry;
+    ck_assert_int_eq(put("1", NULL), 0);
+    ck_assert_int_eq(rename(path_of("history"), path_of("elsewhere")), 0);
+    write_file("history", "a file stands in the way");
+    ck_assert_int_eq(put("2", "*"), ERR_SYSTEM);
+    expect_value("1");
+    DIR *d = opendir(path_of(""));
+    while ((entry = readdir(d)) != NULL)
+        ck_assert_msg(strstr(entry->d_name, ".new.") == NULL, "%s was left", entry->d_name);
+    closedir(d);
+}
+END_TEST
+
+static const char *const bad_keys[] = {
+    "", "a", "A/B", "..", "A.B", "../X", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+};
+
+START_TEST(a_key_that_could_leave_the_directory_is_refused)
+{
+    struct store_value value;
+    ck_assert_int_eq(store_get(store, bad_keys[_i], arena, &value, &e), ERR_FORMAT);
+    ck_assert_int_eq(store_put(store, bad_keys[_i], span_cstr("1"), "*", "t", version, current, &e),
+                     ERR_FORMAT);
+}
+END_TEST
+
+START_TEST(a_file_that_is_too_large_or_no_file_is_an_error)
+{
+    struct store_value value;
+    write_file("K.json", "1");
+    ck_assert_int_eq(truncate(path_of("K.json"), STORE_VALUE_LIMIT_BYTES + 1), 0);
+    ck_assert_int_eq(store_get(store, "K", arena, &value, &e), ERR_LIMIT);
+    ck_assert_int_eq(unlink(path_of("K.json")), 0);
+    ck_assert_int_eq(mkdir(path_of("K.json"), 0700), 0);
+    ck_assert_int_eq(store_get(store, "K", arena, &value, &e), ERR_SYSTEM);
+    ck_assert_int_eq(put("1", "*"), ERR_SYSTEM);
+    ck_assert_int_eq(
+        store_put(store, "L",
+                  span_of(arena_calloc(arena, 1, STORE_VALUE_LIMIT_BYTES + 1), STORE_VALUE_LIMIT_BYTES + 1),
+                  NULL, "t", version, current, &e),
+        ERR_LIMIT);
+}
+END_TEST
+
+START_TEST(the_stamp_changes_with_a_put_an_edit_a_replacement_and_a_removal)
+{
+    uint64_t before = stamp(), after;
+    ck_assert_int_eq(put("1", NULL), 0);
+    ck_assert_uint_ne(after = stamp(), before);
+    before = after;
+    ck_assert_uint_eq(stamp(), before);
+
+    usleep(20000); /* the clock of file times ticks every 4 ms or so */
+    write_file("K.json", "2");
+    ck_assert_uint_ne(after = stamp(), before);
+    before = after;
+
+    write_file("other", "2");
+    ck_assert_int_eq(rename(path_of("other"), path_of("K.json")), 0);
+    ck_assert_uint_ne(after = stamp(), before);
+    before = after;
+
+    ck_assert_int_eq(unlink(path_of("K.json")), 0);
+    ck_assert_uint_ne(stamp(), before);
+}
+END_TEST
+
+START_TEST(the_stamp_ignores_hidden_and_other_files)
+{
+    uint64_t before = stamp();
+    write_file(".K.json", "1");
+    write_file("K.json.swp", "1");
+    write_file("K.json.new.12", "1");
+    ck_assert_uint_eq(stamp(), before);
+}
+END_TEST
+
+START_TEST(the_store_is_down_without_its_directory)
+{
+    uint64_t s = 7;
+    ck_assert_int_eq(rename(arena_printf(arena, "%s/a/b/configkv", dir), arena_printf(arena, "%s/gone", dir)),
+                     0);
+    ck_assert_int_eq(store_stamp(store, &s, &e), ERR_SYSTEM);
+    ck_assert_uint_eq(s, 7);
+}
+END_TEST
+
+/* Each process increments a number many times, with retries: no increment may be lost. */
+START_TEST(concurrent_writers_lose_no_change)
+{
+    enum { WRITERS = 4, ROUNDS = 25 };
+    pid_t pids[WRITERS];
+    ck_assert_int_eq(put("0", NULL), 0);
+    for (int i = 0; i < WRITERS; i++) {
+        pids[i] = fork();
+        ck_assert_int_ge(pids[i], 0);
+        for (int done = 0; pids[i] == 0 && done < ROUNDS;) {
+            struct store_value value;
+            if (store_get(store, "K", arena, &value, &e) != 0)
+                _exit(1);
+            int r = put(arena_printf(arena, "%d", atoi(value.raw.ptr) + 1), value.version);
+            if (r != 0 && r != ERR_CONFLICT)
+                _exit(2);
+            done += r == 0;
+        }
+        if (pids[i] == 0)
+            _exit(0);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+        ck_assert_int_eq(status, 0);
+    }
+    expect_value("100");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store");
+    TCase *tests = tcase_create("store");
+    tcase_set_timeout(tests, 30);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_value_comes_back_byte_for_byte_with_the_version_of_its_digest);
+    tcase_add_test(tests, a_value_that_is_not_there_is_not_found);
+    tcase_add_test(tests, a_put_needs_the_version_in_force);
+    tcase_add_test(tests, a_star_also_puts_what_was_not_there);
+    tcase_add_test(tests, the_history_has_every_value_and_its_author);
+    tcase_add_test(tests, a_value_edited_in_place_is_saved_before_it_is_replaced);
+    tcase_add_test(tests, files_are_for_the_owner_only);
+    tcase_add_test(tests, a_failed_put_leaves_the_old_value_and_no_debris);
+    tcase_add_loop_test(tests, a_key_that_could_leave_the_directory_is_refused, 0,
+                        sizeof(bad_keys) / sizeof(bad_keys[0]));
+    tcase_add_test(tests, a_file_that_is_too_large_or_no_file_is_an_error);
+    tcase_add_test(tests, the_stamp_changes_with_a_put_an_edit_a_replacement_and_a_removal);
+    tcase_add_test(tests, the_stamp_ignores_hidden_and_other_files);
+    tcase_add_test(tests, the_store_is_down_without_its_directory);
+    tcase_add_test(tests, concurrent_writers_lose_no_change);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
