@@ -1,12 +1,13 @@
 # llm-router: `make help` lists the targets.
 #
-# Variables: PORT, RUN_DIR, WORKERS (make run); PREFIX, DESTDIR (make install);
+# Variables: PORT, RUN_DIR, WORKERS (make run); FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install);
 # V=1 (show commands), CC, CFLAGS, SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
 
 PORT ?= 8080
 RUN_DIR ?= var/run
 STORE ?= embedded
 WORKERS ?= 16
+FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -23,6 +24,11 @@ ifdef SANITIZE
 BUILD := build/sanitize
 ALL_CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
+else ifdef FUZZER
+BUILD := build/fuzz
+CC := clang
+ALL_CFLAGS += -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=fuzzer,address,undefined
 else
 CPPFLAGS += -D_FORTIFY_SOURCE=2
 endif
@@ -33,6 +39,7 @@ ROUTER_SOURCES := $(sort $(wildcard fcgi/edge/*.c fcgi/*.c))
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
+MANUALS := $(sort $(wildcard man/*.[1-9]))
 
 # A line per step; the whole command with V=1.
 run = $(if $(V),,@echo '  $(1) $@';) $(2)
@@ -40,15 +47,19 @@ run = $(if $(V),,@echo '  $(1) $@';) $(2)
 object = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAMS := $(BUILD)/llm-router $(BUILD)/llm-router-admin $(BUILD)/llm-routerctl
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
+BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
 
-BUILD_PACKAGES := gcc make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev
+BUILD_PACKAGES := gcc libc6-dev make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
-TEST_PACKAGES := $(RUN_PACKAGES) check python3-venv
-LINT_PACKAGES := $(BUILD_PACKAGES) check clang clang-format clang-tidy cppcheck mandoc
+TEST_PACKAGES := $(RUN_PACKAGES) check procps python3-venv
+LINT_PACKAGES := $(BUILD_PACKAGES) check clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
+BENCH_PACKAGES := $(RUN_PACKAGES) wrk
+FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test unit integration lint bench install clean deps format
+.PHONY: all help run test unit integration replay fuzz lint bench install clean format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -58,11 +69,13 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # Names what is missing before it installs it.
-.PHONY: packages-build packages-run packages-test packages-lint
+.PHONY: packages-build packages-run packages-test packages-lint packages-bench packages-fuzz
 packages-build: ; @tools/install-packages $(BUILD_PACKAGES)
 packages-run: ; @tools/install-packages $(RUN_PACKAGES)
 packages-test: ; @tools/install-packages $(TEST_PACKAGES)
 packages-lint: ; @tools/install-packages $(LINT_PACKAGES)
+packages-bench: ; @tools/install-packages $(BENCH_PACKAGES)
+packages-fuzz: ; @tools/install-packages $(FUZZ_PACKAGES)
 
 $(BUILD)/%.o: %.c | packages-build
 	@mkdir -p $(@D)
@@ -89,10 +102,21 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libengine.a $(BUILD)/libcore.
 	@mkdir -p $(@D)
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@)
 
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/libcore.a
+	@mkdir -p $(@D)
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
+
+# One target, two programs: with libFuzzer, and with a loop over the files of a folder.
+$(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libcore.a
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
+
+$(BUILD)/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/libcore.a
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
+
 run: packages-run $(PROGRAMS) ## serve everything on PORT until interrupted
 	@BUILD=$(BUILD) PORT=$(PORT) RUN_DIR=$(RUN_DIR) STORE=$(STORE) WORKERS=$(WORKERS) demo/run
 
-test: packages-test unit integration ## every test that fits into 15 minutes
+test: packages-test unit replay integration ## every test that fits into 15 minutes
 
 unit: packages-test ## unit tests, plain and under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory unit-programs
@@ -102,23 +126,39 @@ unit: packages-test ## unit tests, plain and under AddressSanitizer and UBSan
 .PHONY: unit-programs
 unit-programs: $(UNIT_TESTS)
 
+replay: packages-test ## the kept inputs of the fuzz targets, under AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory replay-programs SANITIZE=1
+	@failed=; for target in $(FUZZ_TARGETS); do \
+		build/sanitize/replay_$$target tests/fuzz/corpus/$$target || failed=1; \
+	done; [ -z "$$failed" ]
+
+fuzz: packages-fuzz ## look for inputs that break a parser, FUZZ_SECONDS for each
+	@$(MAKE) --no-print-directory fuzz-programs FUZZER=1
+	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+.PHONY: replay-programs fuzz-programs
+replay-programs: $(FUZZ_TARGETS:%=$(BUILD)/replay_%)
+fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
+
 integration: packages-test $(PROGRAMS) ## through lighttpd, with the official client library (TESTS=… selects)
 	@tests/integration/run $(TESTS)
 
-lint: packages-lint ## layout, clang, clang-tidy, cppcheck, manual pages
-	@BUILD=$(BUILD) tools/lint $(C_FILES)
+lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
+	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)
 
 format: packages-lint ## lay out all C files
 	clang-format -i $(C_FILES)
 
-bench: packages-test $(PROGRAMS) ## speed, as a ratio against the bare alternative in the same run
-	@tests/bench/run
+bench: packages-bench $(PROGRAMS) $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
+	@BUILD=$(BUILD) tests/bench/run
 
 install: $(PROGRAMS) ## into DESTDIR and PREFIX
-	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man5
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BUILD)/llm-router $(BUILD)/llm-router-admin $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(BUILD)/llm-routerctl $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 man/llm-router-config.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+	for page in $(MANUALS); do \
+		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; \
+	done
 
 clean: ## remove what was built
 	rm -rf build

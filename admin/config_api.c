@@ -25,7 +25,8 @@ static const struct envelope_keys *keys(const struct admin_turn *turn)
 static void fail_store(struct admin_turn *turn, const struct error *e)
 {
     log_line(LOG_ERROR, "store_failed", "%s", e->text);
-    admin_fail(turn, &(struct failure){ .kind = FAILURE_INTERNAL, .message = "The store cannot be used now." });
+    admin_fail(turn,
+               &(struct failure){ .kind = FAILURE_INTERNAL, .message = "The store cannot be used now." });
 }
 
 static void add_etag(struct admin_turn *turn, const char *version)
@@ -41,8 +42,9 @@ void admin_get_config(struct admin_turn *turn)
 
     int r = store_get(turn->worker->store, document(), turn->request.arena, &value, &e);
     if (r == ERR_NOT_FOUND) {
-        admin_fail(turn, &(struct failure){ .kind = FAILURE_NOT_FOUND,
-                                            .message = "There is no configuration yet: PUT one with If-Match: *." });
+        admin_fail(
+            turn, &(struct failure){ .kind = FAILURE_NOT_FOUND,
+                                     .message = "There is no configuration yet: PUT one with If-Match: *." });
         return;
     }
     if (r == 0)

@@ -15,11 +15,12 @@ enum { TOKEN_FILE_BYTES = 4096, TOKEN_BYTES_MIN = 16 };
 static const struct setting rows[] = {
     { "listen", "LLM_ROUTER_ADMIN_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
       "unix:/path or tcp:HOST:PORT; without it, a listening socket as fd 0", PLACE(engine.listen) },
-    { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR", "shared mapping, pid file",
-      PLACE(engine.run_dir) },
-    { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR", "the embedded store",
-      PLACE(state_dir) },
-    { "workers", NULL, SETTING_NUMBER, "2", 1, 64, "N", "requests served at the same time", PLACE(engine.workers) },
+    { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR",
+      "shared mapping, pid file", PLACE(engine.run_dir) },
+    { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR",
+      "the embedded store", PLACE(state_dir) },
+    { "workers", NULL, SETTING_NUMBER, "2", 1, 64, "N", "requests served at the same time",
+      PLACE(engine.workers) },
     { "drain-timeout-ms", NULL, SETTING_NUMBER, "10000", 0, 3600000, "MS",
       "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
     { "token-file", "LLM_ROUTER_ADMIN_TOKEN_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
@@ -46,8 +47,8 @@ static int read_token(struct error *e)
     if (r == 0) {
         struct span token = span_trim(text);
         if (token.len < TOKEN_BYTES_MIN)
-            r = error_set(e, ERR_FORMAT, "%s holds %zu bytes; a token has at least %d", settings.token_file, token.len,
-                          TOKEN_BYTES_MIN);
+            r = error_set(e, ERR_FORMAT, "%s holds %zu bytes; a token has at least %d", settings.token_file,
+                          token.len, TOKEN_BYTES_MIN);
         else
             sha256(token, shared.token_sha256);
         explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
@@ -67,8 +68,9 @@ static int init_master(struct engine_process *process, struct error *e)
     else if (r != 0)
         return r;
     if (settings.token_file == NULL && settings.emails == NULL)
-        return error_set(e, ERR_FORMAT,
-                         "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
+        return error_set(
+            e, ERR_FORMAT,
+            "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
     return settings.token_file != NULL ? read_token(e) : 0;
 }
 

@@ -72,14 +72,16 @@ static void route(struct admin_turn *turn)
 
     turn->actor = admin_actor(turn);
     if (turn->actor == NULL) {
-        admin_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED, .message = "An administrator's token is required." });
+        admin_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED,
+                                            .message = "An administrator's token is required." });
         return;
     }
     for (size_t i = 0; i < N_ACTIONS; i++) {
         const struct action *action = &actions[i];
         if (!ends_with(turn->request.path, action->path))
             continue;
-        allow = arena_printf(turn->request.arena, "%s%s%s", allow, allow[0] == '\0' ? "" : ", ", action->method);
+        allow =
+            arena_printf(turn->request.arena, "%s%s%s", allow, allow[0] == '\0' ? "" : ", ", action->method);
         if (strcmp(action->method, turn->request.method) != 0)
             continue;
         if (admin_may(turn->actor, action->name, action->path))

@@ -24,9 +24,9 @@ struct keeper {
     const struct router_shared *shared;
     struct store *store;
     struct arena *arena;
-    uint64_t stamp;      /* of the store when it was last read */
-    bool has_read;       /* `stamp` is one */
-    bool is_store_ok;    /* as last reported */
+    uint64_t stamp;   /* of the store when it was last read */
+    bool has_read;    /* `stamp` is one */
+    bool is_store_ok; /* as last reported */
 };
 
 static void report_store(struct keeper *k, bool is_ok, const char *why)
@@ -103,7 +103,8 @@ static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT
     remove_old(run_dir, generation);
     if (undecryptable > 0)
         log_line(LOG_ERROR, "keys_undecryptable",
-                 "%zu provider keys do not decrypt with the master key; requests that reach them get DECRYPT_FAILED",
+                 "%zu provider keys do not decrypt with the master key; requests that reach them get "
+                 "DECRYPT_FAILED",
                  undecryptable);
     struct json_writer *w = log_begin(LOG_INFO, "configuration_in_force");
     jw_member_uint(w, "generation", generation);

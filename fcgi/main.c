@@ -23,8 +23,8 @@ static const struct setting rows[] = {
       "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
     { "max-body-bytes", NULL, SETTING_NUMBER, "33554432", 1, INT64_C(1) << 30, "BYTES",
       "of a request; above it, 413", PLACE(max_body_bytes) },
-    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES", "of a request's headers; above it, 431",
-      PLACE(max_header_bytes) },
+    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES",
+      "of a request's headers; above it, 431", PLACE(max_header_bytes) },
     { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|none",
       "how callers are known: by the CALLER_KEYS entry, or not at all", PLACE(caller_auth_name) },
     { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
@@ -42,7 +42,8 @@ static int init_master(struct engine_process *process, struct error *e)
     shared.has_keys = r == 0;
     if (r == ERR_NOT_FOUND)
         log_line(LOG_WARN, "no_master_key",
-                 "neither LLM_ROUTER_MASTER_KEY nor LLM_ROUTER_MASTER_KEY_FILE is set: requests get CONFIG_NOT_SET");
+                 "neither LLM_ROUTER_MASTER_KEY nor LLM_ROUTER_MASTER_KEY_FILE is set: requests get "
+                 "CONFIG_NOT_SET");
     else if (r != 0)
         return r;
     return exchange_init_master(e);

@@ -18,7 +18,7 @@ int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *fo
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
-    return status;
+    return (int)status;
 }
 
 int ctl_print(const struct invocation *call, struct span text)

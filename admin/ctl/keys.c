@@ -87,7 +87,7 @@ int ctl_encrypt(const struct invocation *call)
 {
     struct envelope_keys keys = { .has_previous = false };
     struct error e;
-    struct span aad;
+    struct span aad = { NULL, 0 };
     char plaintext[ENVELOPE_PLAINTEXT_MAX + 2], *text; /* one too many, and a newline */
     size_t len = 0;
     int status = aad_of(call, &aad);

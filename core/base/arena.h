@@ -26,10 +26,10 @@ void arena_free(struct arena *arena);
 
 /* Uninitialised memory, aligned for any type; never NULL, also for 0 bytes.
  * Large pieces get a mapping of their own, returned to the system at reset. */
-void *arena_alloc(struct arena *arena, size_t bytes) __attribute__((malloc));
+void *arena_alloc(struct arena *arena, size_t bytes);
 
 /* Zeroed memory for count * bytes; a product that overflows ends the process. */
-void *arena_calloc(struct arena *arena, size_t count, size_t bytes) __attribute__((malloc));
+void *arena_calloc(struct arena *arena, size_t count, size_t bytes);
 
 /* NUL-terminated copies. */
 char *arena_strdup(struct arena *arena, const char *text);

@@ -11,7 +11,8 @@ int file_read(const char *path, size_t limit, struct arena *arena, struct span *
 {
     int result = 0;
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    /* A FIFO of that name must not hold us: it is refused below. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return error_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "cannot open %s: %s", path,
                          strerror(errno));

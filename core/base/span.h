@@ -45,7 +45,7 @@ static inline bool span_is_nocase(struct span a, const char *text)
 static inline bool span_starts(struct span a, const char *prefix)
 {
     size_t len = strlen(prefix);
-    return a.len >= len && memcmp(a.ptr, prefix, len) == 0;
+    return a.len >= len && (len == 0 || memcmp(a.ptr, prefix, len) == 0);
 }
 
 /* Without the spaces, tabs, CRs and LFs at both ends. */

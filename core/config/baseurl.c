@@ -21,6 +21,13 @@ static bool has_blank(struct span text)
     return false;
 }
 
+/* curl also takes one slash or three, where a host has been forgotten. */
+static bool has_two_slashes(const char *url, const char *scheme)
+{
+    const char *rest = url + strlen(scheme);
+    return strncmp(rest, "://", 3) == 0 && rest[3] != '/';
+}
+
 const char *baseurl_parse(struct span text, struct arena *arena, struct baseurl *out)
 {
     char copy[BASEURL_MAX_BYTES + 1], *scheme = NULL, *host = NULL;
@@ -36,7 +43,8 @@ const char *baseurl_parse(struct span text, struct arena *arena, struct baseurl 
     url = curl_url();
     if (url == NULL || curl_url_set(url, CURLUPART_URL, copy, 0) != CURLUE_OK ||
         curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
-        curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK || host[0] == '\0')
+        curl_url_get(url, CURLUPART_HOST, &host, 0) != CURLUE_OK || host[0] == '\0' ||
+        !has_two_slashes(copy, scheme))
         problem = "it is no whole URL with scheme and host";
     else if (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0)
         problem = "its scheme is neither http nor https";

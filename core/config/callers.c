@@ -1,11 +1,9 @@
 /* DEFAULT_CHAT_MODEL and CALLER_KEYS. */
-#include "core/config/field.h"
+#include "core/config/rows.h"
 
 #include <stdlib.h>
 
 #include "core/config/faults.h"
-
-#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 /* Whether it exists is not asked: the entries change independently of each other. */
 const struct field field_default_chat_model = {
@@ -58,7 +56,7 @@ static const struct field caller_fields[] = {
       .max = 64,
       .lands_nowhere = true,
       .doc = "When it was made, for people." },
-    { .name = "limits", .kind = FIELD_REFUSED, .doc = "is not supported yet" },
+    RESERVED("limits"),
 };
 
 static const struct record caller_record = {

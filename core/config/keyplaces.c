@@ -175,8 +175,8 @@ static int copy_member(void *ctx, const struct json_value *value)
 void key_place_begin(const struct key_place *place, unsigned left_out, struct json_writer *w, struct buf *out)
 {
     static const struct json_want members = { "*", false };
-    struct member_copy copy = { w, place, left_out };
     jw_init(w, out);
     jw_begin_object(w);
+    struct member_copy copy = { w, place, left_out };
     json_scan(place->object, &members, 1, 0, copy_member, &copy, NULL);
 }

@@ -1,15 +1,26 @@
 #include "core/config/field.h"
 
-/* mdoc(7) reads a leading dot or quote as a request and a backslash as an escape. */
+enum { LINE_BYTES = 78 };
+
+/* Writes one sentence, filled to lines. mdoc(7) reads a leading dot or quote as
+ * a request and a backslash as an escape. */
 static void write_line(struct buf *out, const char *text)
 {
-    if (text[0] == '.' || text[0] == '\'')
-        buf_append_cstr(out, "\\&");
-    for (; *text != '\0'; text++) {
-        if (*text == '\\')
-            buf_append_cstr(out, "\\e");
-        else
-            buf_append_char(out, *text);
+    size_t column = 0;
+    while (*text != '\0') {
+        size_t len = strcspn(text, " ");
+        if (column > 0)
+            buf_append_char(out, column + 1 + len > LINE_BYTES ? '\n' : ' ');
+        column = column == 0 || column + 1 + len > LINE_BYTES ? len : column + 1 + len;
+        if (column == len && (text[0] == '.' || text[0] == '\''))
+            buf_append_cstr(out, "\\&");
+        for (; len > 0; len--, text++) {
+            if (*text == '\\')
+                buf_append_cstr(out, "\\e");
+            else
+                buf_append_char(out, *text);
+        }
+        text += strspn(text, " ");
     }
     buf_append_char(out, '\n');
 }

@@ -62,9 +62,21 @@ static const struct json_want wants[N_WANTS] = {
 
 /* Members of a choice that carry no content whatever their value. */
 static const char *const silent_members[] = {
-    "index",       "delta",   "finish_reason",  "native_finish_reason",   "stop_reason",
-    "logprobs",    "usage",   "matched_stop",   "content_filter_results", "content_filter_offsets",
-    "token_ids",   "flag",    "ban_round",      "seed",                   "message",
+    "index",
+    "delta",
+    "finish_reason",
+    "native_finish_reason",
+    "stop_reason",
+    "logprobs",
+    "usage",
+    "matched_stop",
+    "content_filter_results",
+    "content_filter_offsets",
+    "token_ids",
+    "flag",
+    "ban_round",
+    "seed",
+    "message",
 };
 
 /* finish_reason values by which providers report that the generation broke off. */
@@ -98,11 +110,11 @@ static bool says_something(const struct json_value *v)
 /* What one JSON object of a reply holds. */
 struct reading {
     bool is_object;
-    bool has_error;  /* in one of the shapes providers use */
+    bool has_error; /* in one of the shapes providers use */
     bool has_code, has_message;
     bool has_choices_member;
     size_t n_choices;
-    bool has_content;  /* a delta or an unknown member that says something */
+    bool has_content;        /* a delta or an unknown member that says something */
     bool has_message_object; /* choices.*.message: a whole answer */
     struct stream_state *state;
     /* of the choice being read, applied when it ends */
@@ -117,8 +129,10 @@ static void read_finish_reason(struct reading *r, const struct json_value *v)
         return; /* null, or "" of older Ollama: not finished */
     struct span text = span_of(v->raw.ptr + 1, v->raw.len - 2);
     r->has_finish = true;
-    r->has_failed_reason = is_one_of(text, failed_reasons, sizeof(failed_reasons) / sizeof(failed_reasons[0]));
-    snprintf(r->finish_reason, sizeof(r->finish_reason), "%.*s", (int)(text.len > 31 ? 31 : text.len), text.ptr);
+    r->has_failed_reason =
+        is_one_of(text, failed_reasons, sizeof(failed_reasons) / sizeof(failed_reasons[0]));
+    snprintf(r->finish_reason, sizeof(r->finish_reason), "%.*s", (int)(text.len > 31 ? 31 : text.len),
+             text.ptr);
 }
 
 static void read_choice_member(struct reading *r, const struct json_value *v)
@@ -182,7 +196,7 @@ static int on_value(void *ctx, const struct json_value *v)
         break;
     case WANT_TYPE:
     case WANT_OBJECT:
-        r->has_error = r->has_error || json_string_is(v->raw, "error");
+        r->has_error = r->has_error || (v->kind == JSON_KIND_STRING && json_string_is(v->raw, "error"));
         break;
     case WANT_CODE:
         r->has_code = says_something(v);
@@ -191,10 +205,8 @@ static int on_value(void *ctx, const struct json_value *v)
         r->has_message = v->kind == JSON_KIND_STRING;
         break;
     case WANT_ERROR_CODE:
-        r->has_error = r->has_error || says_something(v);
-        break;
     case WANT_BASE_STATUS:
-        r->has_error = r->has_error || (v->kind == JSON_KIND_NUMBER && !span_is(v->raw, "0"));
+        r->has_error = r->has_error || (says_something(v) && !span_is(v->raw, "0"));
         break;
     default:
         break;

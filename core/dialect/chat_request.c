@@ -20,6 +20,18 @@ static int refuse(struct request_fault *fault, const char *param, const char *me
     return ERR_FORMAT;
 }
 
+/* A repeated member and too deep a nesting are JSON, but nothing that can be read in one way only. */
+static int refuse_text(struct request_fault *fault, int code, const struct json_fault *syntax,
+                       struct arena *arena)
+{
+    const char *problem = code == ERR_FORMAT ? "is not valid JSON" : "cannot be used";
+    *fault = (struct request_fault){
+        .message = arena_printf(arena, "The body %s: %s at byte %zu.", problem, syntax->what, syntax->offset),
+        .is_syntax = code == ERR_FORMAT,
+    };
+    return ERR_FORMAT;
+}
+
 int chat_read_request(struct span body, struct arena *arena, struct request_facts *facts,
                       struct request_fault *fault)
 {
@@ -27,13 +39,8 @@ int chat_read_request(struct span body, struct arena *arena, struct request_fact
     struct json_fault syntax = { 0 };
 
     int r = json_find(body, wants, N_WANTS, 0, found, &syntax);
-    if (r != 0) {
-        *fault = (struct request_fault){
-            .message = arena_printf(arena, "The body is not valid JSON: %s at byte %zu.", syntax.what, syntax.offset),
-            .is_syntax = true,
-        };
-        return ERR_FORMAT;
-    }
+    if (r != 0)
+        return refuse_text(fault, r, &syntax, arena);
     if (found[WANT_BODY].kind != JSON_KIND_OBJECT)
         return refuse(fault, NULL, "The body must be a JSON object.");
 
@@ -46,10 +53,12 @@ int chat_read_request(struct span body, struct arena *arena, struct request_fact
         return refuse(fault, "model", "`model` must be a string.");
     if (stream->kind > JSON_KIND_TRUE)
         return refuse(fault, "stream", "`stream` must be a boolean.");
-    if (options->kind != JSON_KIND_ABSENT && options->kind != JSON_KIND_NULL && options->kind != JSON_KIND_OBJECT)
+    if (options->kind != JSON_KIND_ABSENT && options->kind != JSON_KIND_NULL &&
+        options->kind != JSON_KIND_OBJECT)
         return refuse(fault, "stream_options", "`stream_options` must be an object.");
     if (usage->kind > JSON_KIND_TRUE)
-        return refuse(fault, "stream_options.include_usage", "`stream_options.include_usage` must be a boolean.");
+        return refuse(fault, "stream_options.include_usage",
+                      "`stream_options.include_usage` must be a boolean.");
 
     *facts = (struct request_facts){
         .body = body,
@@ -65,8 +74,8 @@ int chat_read_request(struct span body, struct arena *arena, struct request_fact
 }
 
 /* `member` becomes a member of the object whose "{" stands at `brace`. */
-static int insert_member(const struct request_facts *facts, size_t brace, const char *member, struct arena *arena,
-                         struct splice *out)
+static int insert_member(const struct request_facts *facts, size_t brace, const char *member,
+                         struct arena *arena, struct splice *out)
 {
     size_t next = brace + 1;
     while (next < facts->body.len && strchr(" \t\r\n", facts->body.ptr[next]) != NULL)

@@ -23,7 +23,7 @@
 /* What a request's body says, of what we care about. Spans point into the body. */
 struct request_facts {
     struct span body;
-    struct span model;       /* as asked, decoded; empty if absent, null or "" */
+    struct span model; /* as asked, decoded; empty if absent, null or "" */
     struct json_value model_value, stream_options, include_usage; /* kind ABSENT where nothing stands */
     bool is_stream;
     bool wants_usage; /* the caller asked for the usage chunk of a stream */
@@ -57,8 +57,8 @@ struct stream_state {
 
 /* What a whole plain reply is. */
 struct plain_facts {
-    bool is_usable; /* JSON that answers the request */
-    bool is_error;  /* JSON with an error object in it */
+    bool is_usable;  /* JSON that answers the request */
+    bool is_error;   /* JSON with an error object in it */
     const char *why; /* not usable: a constant name for the record */
     struct usage usage;
     char finish_reason[32];

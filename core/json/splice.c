@@ -65,11 +65,11 @@ size_t splice_read(const struct splice *splice, struct splice_cursor *cursor, ch
     size_t done = 0;
     while (done < room && cursor->piece < count_pieces(splice)) {
         struct span piece = piece_at(splice, cursor->piece);
-        size_t n = piece.len - cursor->offset;
-        if (n == 0) {
+        if (cursor->offset >= piece.len) {
             *cursor = (struct splice_cursor){ cursor->piece + 1, 0 };
             continue;
         }
+        size_t n = piece.len - cursor->offset;
         if (n > room - done)
             n = room - done;
         memcpy(out + done, piece.ptr + cursor->offset, n);

@@ -5,14 +5,20 @@
 #include "core/base/clock.h"
 #include "core/json/writer.h"
 
-enum { OUTCOME_BYTES = 4096 }; /* kept free for what follows the attempts */
+enum {
+    TEXT_BYTES = 256,     /* of one text; six times that when every byte is escaped */
+    OUTCOME_BYTES = 4096, /* kept free for what follows the attempts */
+};
 
 const char *event_end_name(enum event_end end)
 {
     static const char *const names[] = {
-        [EVENT_END_DONE] = "done",           [EVENT_END_ERROR_BEFORE] = "error_before",
-        [EVENT_END_ERROR_MID] = "error_mid", [EVENT_END_CUT] = "cut",
-        [EVENT_END_CLIENT_GONE] = "client_gone", [EVENT_END_REFUSED] = "refused",
+        [EVENT_END_DONE] = "done",
+        [EVENT_END_ERROR_BEFORE] = "error_before",
+        [EVENT_END_ERROR_MID] = "error_mid",
+        [EVENT_END_CUT] = "cut",
+        [EVENT_END_CLIENT_GONE] = "client_gone",
+        [EVENT_END_REFUSED] = "refused",
     };
     return names[end];
 }
@@ -37,16 +43,26 @@ struct attempt_event *event_add_attempt(struct request_event *event)
     return attempt;
 }
 
-static void text(struct json_writer *w, const char *name, const char *value)
+/* Callers choose some of the texts: none may fill the record. Cut between characters. */
+static struct span cut(struct span value)
 {
-    if (value != NULL && value[0] != '\0')
-        jw_member_cstr(w, name, value);
+    size_t n = TEXT_BYTES;
+    if (value.len <= n)
+        return value;
+    while (n > TEXT_BYTES - 4 && ((unsigned char)value.ptr[n] & 0xC0) == 0x80)
+        n--;
+    return span_of(value.ptr, n);
 }
 
 static void span(struct json_writer *w, const char *name, struct span value)
 {
     if (value.len > 0)
-        jw_member_span(w, name, value);
+        jw_member_span(w, name, cut(value));
+}
+
+static void text(struct json_writer *w, const char *name, const char *value)
+{
+    span(w, name, span_cstr(value));
 }
 
 static void number(struct json_writer *w, const char *name, uint64_t value)
@@ -95,29 +111,35 @@ static void write_attempt(const struct attempt_event *a, unsigned n, struct json
     jw_end_object(w);
 }
 
-/* Writes as many attempts as leave room for the outcome; the number left out. */
+/* Writes as many attempts as leave room for the outcome; the number left out.
+ * The last attempt decides, so it has precedence over those before it. */
 static unsigned write_attempts(const struct request_event *event, struct json_writer *w)
 {
-    unsigned dropped = event->n_attempts_dropped;
+    unsigned dropped = event->n_attempts_dropped, before_last = event->n_attempts - (event->n_attempts > 0);
+    struct buf *out = w->out, last;
+    struct json_writer last_writer;
 
+    buf_init(&last, EVENT_LIMIT_BYTES);
+    jw_init(&last_writer, &last);
+    if (event->n_attempts > 0)
+        write_attempt(&event->attempts[before_last], event->n_attempts + dropped, &last_writer);
     jw_key(w, "attempts");
     jw_begin_array(w);
-    for (unsigned i = 0; i < event->n_attempts; i++) {
-        struct buf *out = w->out;
+    for (unsigned i = 0; i < before_last; i++) {
         size_t before = out->len;
         bool comma = w->need_comma;
-        /* The last attempt decides, so the array's end has precedence over its middle. */
-        bool is_last = i + 1 == event->n_attempts;
-        size_t room = EVENT_LIMIT_BYTES - (is_last ? OUTCOME_BYTES : 2 * OUTCOME_BYTES);
-        write_attempt(&event->attempts[i], is_last ? i + 1 + event->n_attempts_dropped : i + 1, w);
-        if (out->len > room || out->overflowed) {
+        write_attempt(&event->attempts[i], i + 1, w);
+        if (out->overflowed || out->len + last.len + OUTCOME_BYTES > EVENT_LIMIT_BYTES) {
             out->len = before;
             out->overflowed = false;
             w->need_comma = comma;
             dropped++;
         }
     }
+    if (event->n_attempts > 0)
+        jw_raw(w, buf_span(&last));
     jw_end_array(w);
+    buf_free(&last);
     return dropped;
 }
 

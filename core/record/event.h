@@ -94,8 +94,9 @@ void event_begin(struct request_event *event);
 /* Room for one more attempt, zeroed; the last one's when there is none left. */
 struct attempt_event *event_add_attempt(struct request_event *event);
 
-/* The line, without newlines. Attempts that would not fit into EVENT_LIMIT_BYTES
- * are left out and counted in `attempts_dropped`. */
+/* The line, without newlines; it fits into EVENT_LIMIT_BYTES whatever the event
+ * holds. Texts are cut at 256 bytes; attempts for which no room is left, but never
+ * the last one, are left out and counted in `attempts_dropped`. */
 void event_write(const struct request_event *event, struct buf *out);
 
 #endif

@@ -14,13 +14,15 @@ int spool_open(const char *state_dir, const char *program, struct spool *out, st
     char path[4096];
 
     *out = (struct spool){ .fd = -1 };
-    snprintf(path, sizeof(path), "%s/spool", state_dir);
-    int r = file_make_dirs(path, 0750, e);
-    if (r != 0)
-        return r;
     int n = snprintf(path, sizeof(path), "%s/spool/%s.00000001.jsonl", state_dir, program);
     if (n < 0 || (size_t)n >= sizeof(path))
         return error_set(e, ERR_LIMIT, "the state directory's path is too long");
+    char *slash = path + strlen(state_dir) + strlen("/spool");
+    *slash = '\0';
+    int r = file_make_dirs(path, 0750, e);
+    if (r != 0)
+        return r;
+    *slash = '/';
     out->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (out->fd < 0)
         return error_set(e, ERR_SYSTEM, "cannot open the spool %s: %s", path, strerror(errno));

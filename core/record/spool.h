@@ -21,8 +21,8 @@ struct spool {
     uint64_t dropped;
 };
 
-/* Opens the current segment, making the folder. After fork. ERR_SYSTEM: *out is
- * then usable and drops everything. */
+/* Opens the current segment, making the folder. After fork. ERR_SYSTEM, ERR_LIMIT
+ * (the path is too long): *out is then usable and drops everything. */
 int spool_open(const char *state_dir, const char *program, struct spool *out, struct error *e);
 void spool_close(struct spool *spool);
 

@@ -49,11 +49,11 @@ enum { FAILURE_STATUS_TEXT_BYTES = 16 };
 
 struct failure {
     enum failure_kind kind;
-    const char *message;     /* NULL: the table's */
-    const char *param;       /* the member at fault, or NULL */
-    unsigned retry_after_s;  /* 0: no Retry-After */
-    bool no_retry;           /* a retry cannot help: x-should-retry: false */
-    const char *allow;       /* methods, for FAILURE_METHOD_NOT_ALLOWED */
+    const char *message;    /* NULL: the table's */
+    const char *param;      /* the member at fault, or NULL */
+    unsigned retry_after_s; /* 0: no Retry-After */
+    bool no_retry;          /* a retry cannot help: x-should-retry: false */
+    const char *allow;      /* methods, for FAILURE_METHOD_NOT_ALLOWED */
 
     /* Exhaustion: details are exactly these three. */
     bool has_attempts;

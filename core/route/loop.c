@@ -176,7 +176,9 @@ void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadli
         }
         if (!loop_moves_on(facts, &outcome))
             break;
-        if (verdict_row(outcome.verdict)->next == NEXT_UPSTREAM)
+        /* Another key may have the grant that this one lacks. */
+        bool is_keys_matter = outcome.blame == BLAME_KEY || outcome.blame == BLAME_KEY_MODEL;
+        if (verdict_row(outcome.verdict)->next == NEXT_UPSTREAM && !is_keys_matter)
             pass_over_upstream(plan, c->upstream);
     }
     if (h.last.verdict == VERDICT_CLIENT)

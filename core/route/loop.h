@@ -20,14 +20,14 @@
 struct attempt_outcome {
     enum verdict verdict;
     enum blame blame;
-    bool is_proven;           /* see struct opinion */
-    bool is_signature;
-    int status;               /* of the upstream's reply; 0 if none came */
-    const char *last_status;  /* where the status does not say it: "timeout", "connect", "reset", "invalid"; else NULL */
-    bool is_unreachable;      /* refused, unresolvable or no TLS: 502 rather than 504 */
-    unsigned retry_after_s;   /* 0: no hint */
-    bool is_committed;        /* bytes went to the caller: nothing can follow */
-    bool is_undecryptable;    /* our own key store failed: no attempt was made */
+    bool is_proven; /* see struct opinion */
+    int status;              /* of the upstream's reply; 0 if none came */
+    const char *last_status; /* where the status does not say it: "timeout", "connect", "reset", "invalid";
+                                else NULL */
+    bool is_unreachable;     /* refused, unresolvable or no TLS: 502 rather than 504 */
+    unsigned retry_after_s;  /* 0: no hint */
+    bool is_committed;       /* bytes went to the caller: nothing can follow */
+    bool is_undecryptable;   /* our own key store failed: no attempt was made */
 
     /* A refusal that is the caller's to see: VERDICT_CLIENT. Arena memory. */
     int refusal_status;

@@ -17,7 +17,7 @@
 struct candidate {
     const struct snap_upstream *upstream;
     const struct snap_key *key;
-    unsigned upstream_index; /* position in the document; for people */
+    unsigned upstream_index;  /* position in the document; for people */
     bool is_passed, is_tried; /* the loop's: out of the list; an attempt was made */
 };
 

@@ -148,10 +148,10 @@ static enum blame blame_behind_gateway(enum blame blame)
 /* What the words of one body say; false: nothing. */
 static bool find_in_body(const struct hearing *hearing, struct finding *out)
 {
-    bool found = find_token(hearing, signature_providers, signature_providers_count, out) ||
-                 find_token(hearing, signature_tokens, signature_tokens_count, out);
-    return found || (find_status(hearing, signature_alone, signature_alone_count, hearing->status, out) ||
-                     find_phrase(hearing, out));
+    return find_token(hearing, signature_providers, signature_providers_count, out) ||
+           find_token(hearing, signature_tokens, signature_tokens_count, out) ||
+           find_status(hearing, signature_alone, signature_alone_count, hearing->status, out) ||
+           find_phrase(hearing, out);
 }
 
 /* The same for a body inside the body, one level down, with its own status. */

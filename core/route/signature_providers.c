@@ -4,7 +4,6 @@
 const struct signature_row signature_providers[] = {
     /* OpenAI */
     { "openai", FIELD_CODE, "model_not_found", 0, NULL, VERDICT_CONFIG, BLAME_KEY_MODEL },
-    { "openai", FIELD_ANY, "insufficient_quota", 0, NULL, VERDICT_QUOTA, BLAME_KEY },
     { "openai", FIELD_PARAM, "service_tier", 0, "not allowed for this project", VERDICT_CONFIG, BLAME_KEY },
 
     /* Azure OpenAI: what its insufficient_quota means is unclear; its 429s are about pace. */

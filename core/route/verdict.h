@@ -37,7 +37,7 @@ enum next_step {
 };
 
 struct verdict_row {
-    const char *name;  /* as the record has it */
+    const char *name; /* as the record has it */
     enum next_step next;
     const char *fault; /* whose: "config", "upstream", "client", "none" */
     bool counts_for_health;

@@ -4,9 +4,11 @@
  *
  *   STATE_DIR/configkv/KEY.json                  the value in force, mode 0600
  *   STATE_DIR/configkv/history/KEY/TIME.VERSION  every value that was ever in force
+ *   STATE_DIR/configkv/history/KEY/log           a JSON line for each: time, version, author
  *   STATE_DIR/configkv/lock                      held (fcntl) by a writer
  *
- * A version is the first 32 hex of the value's SHA-256.
+ * A version is the first 32 hex of the value's SHA-256. A key is 1 to 64 of A-Z,
+ * 0-9 and _; another one is ERR_FORMAT.
  */
 #ifndef CORE_STORE_STORE_H
 #define CORE_STORE_STORE_H
@@ -37,11 +39,12 @@ int store_get(struct store *store, const char *key, struct arena *arena, struct 
               struct error *e);
 
 /*
- * Replaces a value if its version is still `expected`; "*" replaces whatever is
- * there, NULL only what is not there yet. The value is on disk, and in the
- * history, when this returns 0. ERR_CONFLICT: the version differs, and
- * current (STORE_VERSION_BYTES, "" if there is none) says what it is.
- * `author` goes into the history; it holds no secret.
+ * Replaces a value (at most STORE_VALUE_LIMIT_BYTES, else ERR_LIMIT) if its version is still `expected`; "*"
+ * replaces whatever is there, NULL only what is not there yet. The value is on disk, and in the history, when
+ * this returns 0. ERR_CONFLICT: the version differs, and current (STORE_VERSION_BYTES, "" if there is none)
+ * says what it is. `author` goes into the history; it holds no secret. A value that equals the one in force
+ * changes nothing. One that was edited in place is saved in the history before it is replaced. Waits for
+ * other writers.
  */
 int store_put(struct store *store, const char *key, struct span raw, const char *expected, const char *author,
               char version[STORE_VERSION_BYTES], char current[STORE_VERSION_BYTES], struct error *e);

@@ -10,8 +10,8 @@
 
 enum {
     HEADERS_MAX = 64,
-    KEPT_CONNECTION_S = 30,  /* providers close idle ones after a minute or so: do not meet them there */
-    LINGER_MS = 100,         /* for the end of a reply whose last event has come */
+    KEPT_CONNECTION_S = 30, /* providers close idle ones after a minute or so: do not meet them there */
+    LINGER_MS = 100,        /* for the end of a reply whose last event has come */
     CONNECTIONS_KEPT = 16,
 };
 
@@ -163,7 +163,9 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
     x->result->last_byte_us = entered - x->start_us;
     if (x->want == EXCHANGE_LINGER)
         return len;
-    return take_want(x, x->receiver->on_data(x->receiver->ctx, span_of(bytes, len)), entered) ? len : CURL_WRITEFUNC_ERROR;
+    return take_want(x, x->receiver->on_data(x->receiver->ctx, span_of(bytes, len)), entered)
+               ? len
+               : CURL_WRITEFUNC_ERROR;
 }
 
 static void prepare(struct running *x, struct curl_slist *headers)
@@ -296,7 +298,8 @@ static bool wait_for_more(struct exchange_client *client, struct running *x, enu
         return true;
     }
     uint64_t wait_ms = (deadline - now + US_PER_MS - 1) / US_PER_MS;
-    if (curl_multi_poll(client->multi, &caller, n_callers, (int)(wait_ms > 60000 ? 60000 : wait_ms), &ready) != CURLM_OK) {
+    if (curl_multi_poll(client->multi, &caller, n_callers, (int)(wait_ms > 60000 ? 60000 : wait_ms),
+                        &ready) != CURLM_OK) {
         *end = EXCHANGE_END_INVALID;
         return true;
     }

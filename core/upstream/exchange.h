@@ -44,8 +44,9 @@ enum exchange_want {
     EXCHANGE_MORE,    /* go on; no content yet */
     EXCHANGE_CONTENT, /* go on; content has come */
     EXCHANGE_ENOUGH,  /* stop: the rest does not matter */
-    EXCHANGE_LINGER,  /* all has come that matters: read to the end shortly, so that the connection can be kept */
-    EXCHANGE_LEFT,    /* stop: the caller is gone */
+    EXCHANGE_LINGER, /* all has come that matters: read to the end shortly, so that the connection can be kept
+                      */
+    EXCHANGE_LEFT,   /* stop: the caller is gone */
 };
 
 struct exchange_receiver {

@@ -27,10 +27,11 @@ void relay_free(struct relay *relay)
     buf_free(&relay->failure);
 }
 
-/* The first end counts: what comes after it is not looked at. */
+/* The first end counts: what comes after it is not looked at. But nothing is
+ * finished of which the caller did not get all. */
 static void end_with(struct relay *relay, enum relay_end end, const char *why)
 {
-    if (relay->end != RELAY_OPEN)
+    if (relay->end != RELAY_OPEN && !(relay->end == RELAY_FINISHED && end == RELAY_CALLER_LEFT))
         return;
     relay->end = end;
     relay->why = why;
@@ -126,9 +127,8 @@ static int on_event(void *ctx, const struct sse_event *event)
             end_with(relay, RELAY_UNUSABLE, "empty_stream");
             return 0;
         }
-        r = pass(relay, event->raw);
         end_with(relay, RELAY_FINISHED, NULL);
-        return r;
+        break;
     case EVENT_USAGE:
         if (relay->hides_usage)
             return 0;
@@ -212,28 +212,10 @@ enum exchange_want relay_feed(struct relay *relay, struct span piece)
     return want_now(relay);
 }
 
-/* Some providers end without the last blank line: what follows must not become
- * part of their last event. */
-static void close_last_event(struct relay *relay)
-{
-    static const char blank[] = "\n\n"; /* after a CR, one LF would not be a line of its own */
-    bool was_open = sse_rest(&relay->framer).len > 0;
-
-    if (sse_finish(&relay->framer, on_event, relay) != 0)
-        return;
-    flush(relay);
-    if (!was_open || sse_rest(&relay->framer).len > 0 || relay->end == RELAY_CALLER_LEFT)
-        return;
-    if (relay->is_committed)
-        put(relay, span_cstr(blank));
-    else
-        buf_append_cstr(&relay->held, blank);
-}
-
 static void finish_stream(struct relay *relay, bool is_whole)
 {
-    if (is_whole)
-        close_last_event(relay);
+    if (is_whole && sse_finish(&relay->framer, on_event, relay) == 0)
+        flush(relay);
     if (relay->end != RELAY_OPEN)
         return;
     if (!is_whole) {
@@ -244,7 +226,7 @@ static void finish_stream(struct relay *relay, bool is_whole)
         end_with(relay, RELAY_UNUSABLE, "empty_stream");
         return;
     }
-    if (sse_rest(&relay->framer).len > 0 || !relay->dialect->is_finished(&relay->state)) {
+    if (!relay->dialect->is_finished(&relay->state)) {
         end_with(relay, RELAY_CUT, "no_finish");
         return;
     }
@@ -296,7 +278,7 @@ int relay_fail(struct relay *relay, const struct stream_error *error)
     if (relay->framer.in_large)
         buf_append_cstr(&event, "\n\n"); /* the cut event is over */
     relay->dialect->write_error_event(&event, error);
-    int r = relay->sink->write(relay->sink->ctx, buf_span(&event));
+    int r = put(relay, buf_span(&event));
     buf_free(&event);
     return r;
 }

@@ -19,10 +19,10 @@
 #include "core/upstream/sse.h"
 
 enum {
-    RELAY_HOLD_BYTES = 64 * 1024,      /* of a stream, before content */
-    RELAY_EVENT_BYTES = 64 * 1024,     /* of one event, before it passes unjudged */
-    RELAY_PLAIN_BYTES = 1024 * 1024,   /* of a plain reply, before it passes unchecked */
-    RELAY_FAILURE_BYTES = 8 * 1024,    /* of a failed reply */
+    RELAY_HOLD_BYTES = 64 * 1024,    /* of a stream, before content */
+    RELAY_EVENT_BYTES = 64 * 1024,   /* of one event, before it passes unjudged */
+    RELAY_PLAIN_BYTES = 1024 * 1024, /* of a plain reply, before it passes unchecked */
+    RELAY_FAILURE_BYTES = 8 * 1024,  /* of a failed reply */
 };
 
 /* Where the reply goes. Each returns 0, or a negative error: the caller is gone. */
@@ -50,7 +50,7 @@ struct relay {
     bool hides_usage; /* only we asked for the usage chunk */
 
     enum relay_end end;
-    const char *why;     /* a constant name for the record, or NULL */
+    const char *why; /* a constant name for the record, or NULL */
     bool is_committed;
     bool has_content;
     unsigned held_events; /* events that came before content */
@@ -62,11 +62,11 @@ struct relay {
     struct span content_type;
     char content_type_text[128];
     struct sse_framer framer;
-    struct buf held;         /* before commitment */
-    struct span pending;     /* events of the current piece that are ready to go, in one run */
-    bool is_document;        /* a stream was asked for, something else comes */
-    bool is_passing;         /* a plain reply that outgrew its bound */
-    bool has_begun;          /* a byte that is not white space came */
+    struct buf held;     /* before commitment */
+    struct span pending; /* events of the current piece that are ready to go, in one run */
+    bool is_document;    /* a stream was asked for, something else comes */
+    bool is_passing;     /* a plain reply that outgrew its bound */
+    bool has_begun;      /* a byte that is not white space came */
 };
 
 /* Begins with a reply whose head was a 2xx; `content_type` is copied. The relay

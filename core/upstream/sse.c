@@ -181,11 +181,9 @@ struct span sse_rest(const struct sse_framer *framer)
 int sse_finish(struct sse_framer *framer, sse_event_fn *on_event, void *ctx)
 {
     int r = 0;
-    if (!framer->line_is_empty)
-        return 0;
-    if (framer->in_large)
-        r = give_part(framer, span_of(NULL, 0), true, on_event, ctx);
-    else if (framer->held.len > 0)
+    if (framer->in_large || sse_rest(framer).len > 0)
+        return sse_feed(framer, span_of("\n\n", 2), on_event, ctx);
+    if (framer->held.len > 0)
         r = give_whole(framer, buf_span(&framer->held), on_event, ctx);
     buf_clear(&framer->held);
     return r < 0 ? r : 0;

@@ -59,9 +59,9 @@ int sse_feed(struct sse_framer *framer, struct span piece,
  * no is_last_part was given. Valid until the next call. */
 struct span sse_rest(const struct sse_framer *framer);
 
-/* At the end of the stream: gives an unfinished event to on_event as if a blank
- * line had followed (providers end without one), if its last line is whole.
- * Otherwise it stays in sse_rest: a cut event is not an event. */
+/* At the end of a stream that ended as its transport says it must: gives an
+ * unfinished event to on_event as if its last line and a blank line had ended;
+ * its raw bytes then have the missing LFs. Providers end without them. */
 int sse_finish(struct sse_framer *framer, int (*on_event)(void *ctx, const struct sse_event *event),
                void *ctx);
 

@@ -33,7 +33,8 @@ static void find_mount(struct turn *turn)
     const char *path = turn->request.path;
     for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
         size_t len = strlen(mounts[i].prefix);
-        for (const char *at = strstr(path, mounts[i].prefix); at != NULL; at = strstr(at + 1, mounts[i].prefix)) {
+        for (const char *at = strstr(path, mounts[i].prefix); at != NULL;
+             at = strstr(at + 1, mounts[i].prefix)) {
             if (at[len] != '/' && at[len] != '\0')
                 continue;
             turn->mount = &mounts[i];
@@ -154,11 +155,16 @@ static const char *client_family(const char *agent)
     static const struct {
         const char *prefix, *family;
     } families[] = {
-        { "OpenAI/Python", "openai-python" }, { "AsyncOpenAI/Python", "openai-python" },
-        { "OpenAI/JS", "openai-node" },       { "OpenAI/Go", "openai-go" },
-        { "OpenAI/Java", "openai-java" },     { "ai-sdk/", "ai-sdk" },
-        { "curl/", "curl" },                  { "python-httpx/", "httpx" },
-        { "python-requests/", "requests" },   { "node", "node" },
+        { "OpenAI/Python", "openai-python" },
+        { "AsyncOpenAI/Python", "openai-python" },
+        { "OpenAI/JS", "openai-node" },
+        { "OpenAI/Go", "openai-go" },
+        { "OpenAI/Java", "openai-java" },
+        { "ai-sdk/", "ai-sdk" },
+        { "curl/", "curl" },
+        { "python-httpx/", "httpx" },
+        { "python-requests/", "requests" },
+        { "node", "node" },
         { "Mozilla/", "browser" },
     };
     for (size_t i = 0; agent != NULL && i < sizeof(families) / sizeof(families[0]); i++) {
@@ -232,29 +238,4 @@ void edge_serve(struct router_worker *worker, struct conn *conn)
     conn_end(conn);
     reply_free(&turn.reply);
     arena_reset(worker->arena);
-}
-
-void router_refresh(struct router_worker *worker)
-{
-    struct mapping *mapping = worker->process->mapping;
-    uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_acquire);
-    struct snapshot next;
-    char path[4096];
-    struct error e;
-
-    if (generation == worker->generation)
-        return;
-    int r = snapshot_path(worker->process->settings->run_dir, generation, path, sizeof(path));
-    if (r == 0)
-        r = snapshot_map(path, &next, &e);
-    if (r != 0) {
-        /* Already replaced by a newer one: the next request will see that. */
-        if (r != ERR_NOT_FOUND)
-            log_line(LOG_ERROR, "snapshot_unusable", "generation %llu: %s", (unsigned long long)generation, e.text);
-        return;
-    }
-    snapshot_unmap(&worker->snapshot);
-    worker->snapshot = next;
-    worker->generation = generation;
-    atomic_store_explicit(&worker->process->record->generation, generation, memory_order_relaxed);
 }

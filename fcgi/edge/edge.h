@@ -21,9 +21,9 @@ struct turn {
     struct request request;
     struct reply reply;
     const struct mount *mount;
-    const char *endpoint; /* the path below the mount, without its leading slash */
-    const struct snap_root *root;            /* NULL: there is no snapshot */
-    const struct snap_principal *principal;  /* NULL with CALLER_AUTH_NONE */
+    const char *endpoint;                   /* the path below the mount, without its leading slash */
+    const struct snap_root *root;           /* NULL: there is no snapshot */
+    const struct snap_principal *principal; /* NULL with CALLER_AUTH_NONE */
     struct request_event *event;
     uint64_t start_us; /* monotonic */
 };

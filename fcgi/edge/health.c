@@ -25,7 +25,8 @@ void serve_readyz(struct turn *turn)
     bool serves = turn->root != NULL && workers;
     bool is_ready = turn->worker->shared->settings->is_ready_strict ? store && workers : serves;
 
-    const char *body = arena_printf(turn->request.arena, "{\"status\":\"%s\",\"checks\":{\"store\":\"%s\",\"workers\":\"%s\"}}",
-                                    is_ready ? "ready" : "not_ready", store ? "ok" : "fail", workers ? "ok" : "fail");
+    const char *body = arena_printf(
+        turn->request.arena, "{\"status\":\"%s\",\"checks\":{\"store\":\"%s\",\"workers\":\"%s\"}}",
+        is_ready ? "ready" : "not_ready", store ? "ok" : "fail", workers ? "ok" : "fail");
     reply_json(&turn->reply, is_ready ? 200 : 503, span_cstr(body));
 }

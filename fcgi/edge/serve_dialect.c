@@ -32,7 +32,8 @@ void turn_fail_unknown_model(struct turn *turn, struct span requested)
             failure.details = buf_span(&details);
     } else {
         struct span shown = span_of(requested.ptr, requested.len > 200 ? 200 : requested.len);
-        failure.message = arena_printf(turn->request.arena, "The model `%.*s` does not exist or you do not have access to it.",
+        failure.message = arena_printf(turn->request.arena,
+                                       "The model `%.*s` does not exist or you do not have access to it.",
                                        (int)shown.len, shown.ptr);
     }
     turn_fail(turn, &failure);
@@ -81,7 +82,8 @@ static const struct snap_model *find_model(struct turn *turn, const struct reque
     if (!root->has_tree || !turn->worker->shared->has_keys || (wants_default && model == NULL)) {
         struct failure failure = { .kind = FAILURE_CONFIG_NOT_SET };
         if (wants_default && root->has_tree)
-            failure.message = name.len == 0 ? "No default model is set." : "The default model does not exist.";
+            failure.message =
+                name.len == 0 ? "No default model is set." : "The default model does not exist.";
         turn_fail(turn, &failure);
         return NULL;
     }
@@ -116,7 +118,8 @@ static void pass_refusal(struct turn *turn, const struct attempt_outcome *refusa
 {
     turn->event->end = EVENT_END_REFUSED;
     turn->event->code = "upstream_refused";
-    reply_start(&turn->reply, refusal->refusal_status, refusal->refusal_type, (int64_t)refusal->refusal_body.len);
+    reply_start(&turn->reply, refusal->refusal_status, refusal->refusal_type,
+                (int64_t)refusal->refusal_body.len);
     if (reply_finish(&turn->reply, refusal->refusal_body) != 0)
         turn->event->end = EVENT_END_CLIENT_GONE;
 }

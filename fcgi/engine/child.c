@@ -111,11 +111,16 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
     }
     scoreboard_enter(process->record, STAGE_IDLE);
     for (;;) {
-        /* Who is woken takes what there is; one that is told to stop still
-         * takes what has been waiting, until there is nothing. */
+        /* Who is woken takes what there is. One that is told to stop still takes
+         * what waits at a socket file of ours, which the master has removed: until
+         * there is nothing. At any other socket new ones could come for ever, and
+         * they are the successor's. */
+        if (stopping && listener->path[0] == '\0')
+            return 0;
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0) {
             serve_one(program, process, &conn, fd);
+            engine_wait(process, 0); /* lets signals in */
             continue;
         }
         if (stopping)

@@ -46,8 +46,11 @@ static int read_params(struct conn *conn)
 {
     conn->fcgi.ipcFd = conn->fd;
     conn->fcgi.keepConnection = 1;
-    if (FCGX_Accept_r(&conn->fcgi) == 0)
+    if (FCGX_Accept_r(&conn->fcgi) != 0)
+        return ERR_FORMAT;
+    if (FCGX_GetError(conn->fcgi.in) == 0)
         return 0;
+    FCGX_Free(&conn->fcgi, 1); /* the parameters broke off: libfcgi takes what there was for all */
     return ERR_FORMAT;
 }
 
@@ -178,7 +181,8 @@ static void put_header(unsigned char *h, int type, int request_id, size_t conten
 
 /* The records that carry one call's bytes, built on the stack. */
 struct train {
-    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX + 2]; /* header, bytes, padding each; cuts between pieces; the end */
+    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX +
+                   2]; /* header, bytes, padding each; cuts between pieces; the end */
     size_t n;
     unsigned char headers[RECORDS_AT_ONCE][RECORD_HEADER_BYTES];
     unsigned char end[2 * RECORD_HEADER_BYTES];
@@ -211,7 +215,8 @@ static void train_fill(struct train *t, int request_id, struct span *pieces, siz
         size_t content = 0, first = t->n;
         train_add(t, h, RECORD_HEADER_BYTES);
         while (*n > 0 && content < RECORD_CONTENT_MAX && t->n - first <= CONN_PIECES_MAX) {
-            size_t len = pieces->len < RECORD_CONTENT_MAX - content ? pieces->len : RECORD_CONTENT_MAX - content;
+            size_t len =
+                pieces->len < RECORD_CONTENT_MAX - content ? pieces->len : RECORD_CONTENT_MAX - content;
             train_add(t, pieces->ptr, len);
             content += len;
             *pieces = span_of(pieces->ptr + len, pieces->len - len);

@@ -33,7 +33,8 @@ struct conn {
 int conn_init(struct conn *conn, struct error *e);
 
 /* Takes an accepted, blocking connection and reads the request's parameters.
- * On failure the connection is closed: ERR_FORMAT (not FastCGI), ERR_TIMEOUT. */
+ * ERR_FORMAT: what came was not FastCGI, or no more came for stall_ms (libfcgi
+ * does not say which); the connection is closed. */
 int conn_begin(struct conn *conn, int fd, uint32_t stall_ms);
 
 /* A parameter (CGI meta-variable), or NULL. Valid until conn_close. */

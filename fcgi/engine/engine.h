@@ -20,8 +20,8 @@
 
 /* What the engine needs to be told by a program's settings. */
 struct engine_settings {
-    const char *run_dir;     /* made if missing */
-    const char *listen;      /* see listener_open */
+    const char *run_dir; /* made if missing */
+    const char *listen;  /* see listener_open */
     int64_t workers;
     int64_t drain_timeout_ms; /* how long requests in hand may go on after SIGTERM */
 };
@@ -30,14 +30,14 @@ struct engine_settings {
 struct engine_process {
     const struct engine_settings *settings;
     struct mapping *mapping;
-    unsigned slot;                     /* of a worker */
-    struct scoreboard_record *record;  /* of a worker; NULL in other processes */
-    sigset_t open_mask;                /* the signals to have open while waiting */
+    unsigned slot;                    /* of a worker */
+    struct scoreboard_record *record; /* of a worker; NULL in other processes */
+    sigset_t open_mask;               /* the signals to have open while waiting */
 };
 
 /* An auxiliary process: one job, started again when it ends. */
 struct engine_role {
-    const char *name; /* "keeper" */
+    const char *name;                           /* "keeper" */
     int (*run)(struct engine_process *process); /* returns when engine_is_stopping(); its exit code */
 };
 

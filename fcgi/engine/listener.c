@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,14 +19,25 @@ static int finish(int fd, const char *address, struct error *e)
     return error_set(e, ERR_SYSTEM, "cannot listen on %s: %s", address, strerror(errno));
 }
 
-/* Whether somebody answers at the path: then it is not ours to remove. */
+/* Whether the process that listens there, as the kernel noted it, has died. */
+static bool is_orphaned(int connected)
+{
+    struct ucred owner;
+    socklen_t len = sizeof(owner);
+    return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &owner, &len) == 0 && kill(owner.pid, 0) != 0 &&
+           errno == ESRCH;
+}
+
+/* Whether somebody answers at the path: then it is not ours to remove. Workers
+ * that finish requests after their master's death hold its socket, and nobody
+ * else will ever answer there. */
 static bool is_answered(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
     int r = connect(fd, (const struct sockaddr *)address, sizeof(*address));
-    bool answered = r == 0 || errno == EAGAIN || errno == EINPROGRESS;
+    bool answered = r == 0 ? !is_orphaned(fd) : errno == EAGAIN || errno == EINPROGRESS;
     close(fd);
     return answered;
 }
@@ -55,10 +68,18 @@ static int open_unix(const char *path, struct listener *out, struct error *e)
         goto fail;
     out->fd = fd;
     memcpy(out->path, path, strlen(path) + 1);
+    if (lstat(path, &st) == 0)
+        out->inode = st.st_ino;
     return 0;
 fail:
     close(fd);
     return result;
+}
+
+/* getaddrinfo would take 65536 for 0. */
+static bool is_port(const char *text)
+{
+    return strspn(text, "0123456789") == strlen(text) && strlen(text) <= 5 && strtol(text, NULL, 10) <= 65535;
 }
 
 /* Splits "HOST:PORT" or "[HOST]:PORT". */
@@ -71,7 +92,7 @@ static int split(const char *text, char host[64], char port[8], struct error *e)
         text++;
         len -= 2;
     }
-    if (len == 0 || len >= 64 || strlen(colon + 1) == 0 || strlen(colon + 1) >= 8)
+    if (len == 0 || len >= 64 || colon[1] == '\0' || !is_port(colon + 1))
         return error_set(e, ERR_FORMAT, "\"%s\" is not HOST:PORT", text);
     snprintf(host, 64, "%.*s", (int)len, text);
     snprintf(port, 8, "%s", colon + 1);
@@ -80,7 +101,8 @@ static int split(const char *text, char host[64], char port[8], struct error *e)
 
 static int open_tcp(const char *text, struct listener *out, struct error *e)
 {
-    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM };
+    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                              .ai_socktype = SOCK_STREAM };
     struct addrinfo *address;
     char host[64], port[8];
     int on = 1;
@@ -116,8 +138,9 @@ static int inherit(struct listener *out, struct error *e)
     socklen_t len = sizeof(listening);
 
     if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening)
-        return error_set(e, ERR_NOT_FOUND,
-                         "nothing to listen on: give --listen unix:/path or tcp:HOST:PORT, or a listening socket as fd 0");
+        return error_set(
+            e, ERR_NOT_FOUND,
+            "nothing to listen on: give --listen unix:/path or tcp:HOST:PORT, or a listening socket as fd 0");
     len = sizeof(domain);
     getsockopt(STDIN_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &len);
     int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -147,9 +170,12 @@ int listener_open(const char *address, struct listener *out, struct error *e)
 
 void listener_close(struct listener *listener)
 {
+    struct stat st;
+
+    /* As long as the socket is open, its inode's number is given to no other. */
+    if (listener->path[0] != '\0' && lstat(listener->path, &st) == 0 && st.st_ino == listener->inode)
+        unlink(listener->path);
     if (listener->fd >= 0)
         close(listener->fd);
-    if (listener->path[0] != '\0')
-        unlink(listener->path);
     *listener = (struct listener){ .fd = -1 };
 }

@@ -3,19 +3,21 @@
 #define FCGI_ENGINE_LISTENER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "core/base/err.h"
 
 struct listener {
-    int fd;              /* non-blocking, close-on-exec */
+    int fd; /* non-blocking, close-on-exec */
     bool is_tcp;
-    char path[108];      /* of a unix socket that we made; "" otherwise */
+    char path[108]; /* of a unix socket that we made; "" otherwise */
+    ino_t inode;    /* of the path */
 };
 
 enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
 
 /*
- * `address`: "unix:/path" (made with mode 0660; one left by a dead process is
+ * `address`: "unix:/path" (made with mode 0660; one whose maker has died is
  * replaced) or "tcp:HOST:PORT" (HOST numeric; an IPv6 one in brackets). NULL:
  * fd 0, if it is a listening socket. ERR_FORMAT, ERR_NOT_FOUND (no address and
  * fd 0 does not listen), ERR_CONFLICT (somebody listens there), ERR_SYSTEM.

@@ -13,8 +13,8 @@
 const char *stage_name(enum stage stage)
 {
     static const char *const names[] = {
-        [STAGE_FREE] = "free",           [STAGE_IDLE] = "idle",           [STAGE_READING] = "reading",
-        [STAGE_WAITING] = "waiting",     [STAGE_STREAMING] = "streaming", [STAGE_FINISHING] = "finishing",
+        [STAGE_FREE] = "free",       [STAGE_IDLE] = "idle",           [STAGE_READING] = "reading",
+        [STAGE_WAITING] = "waiting", [STAGE_STREAMING] = "streaming", [STAGE_FINISHING] = "finishing",
     };
     return (unsigned)stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "unknown";
 }

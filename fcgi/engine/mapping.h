@@ -39,9 +39,9 @@ const char *stage_name(enum stage stage);
 struct scoreboard_record {
     _Alignas(64) _Atomic int32_t pid; /* 0: free */
     _Atomic uint32_t stage;
-    _Atomic uint64_t since_us; /* monotonic; of the stage */
-    _Atomic uint64_t requests; /* finished by this worker */
-    _Atomic uint64_t generation; /* of the snapshot it uses */
+    _Atomic uint64_t since_us;                    /* monotonic; of the stage */
+    _Atomic uint64_t requests;                    /* finished by this worker */
+    _Atomic uint64_t generation;                  /* of the snapshot it uses */
     char request_id[SCOREBOARD_REQUEST_ID_BYTES]; /* of the request in hand; for people */
 };
 

@@ -136,7 +136,9 @@ static void report_death(const struct master *m, const struct child *child, int 
         enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
         jw_member_cstr(w, "stage", stage_name(stage));
         if (stage > STAGE_IDLE && record->request_id[0] != '\0')
-            jw_member_span(w, "request_id", span_of(record->request_id, strnlen(record->request_id, sizeof(record->request_id))));
+            jw_member_span(
+                w, "request_id",
+                span_of(record->request_id, strnlen(record->request_id, sizeof(record->request_id))));
     }
     log_end();
     if (child->role == NULL)
@@ -289,7 +291,8 @@ static int prepare(struct master *m, struct error *e)
         return r;
     if ((r = pidfile_take(m->settings->run_dir, m->program->name, &m->pidfile, e)) != 0)
         return r;
-    r = mapping_create(m->settings->run_dir, m->program->name, (unsigned)m->settings->workers, &m->mapping, e);
+    r = mapping_create(m->settings->run_dir, m->program->name, (unsigned)m->settings->workers, &m->mapping,
+                       e);
     if (r != 0)
         return r;
     process.mapping = m->mapping;
@@ -313,6 +316,8 @@ int engine_run(const struct engine_program *program, const struct engine_setting
     log_init(program->name);
     if (prepare(&m, &e) != 0) {
         log_line(LOG_ERROR, "start_failed", "%s", e.text);
+        if (m.pidfile >= 0)
+            pidfile_release(m.pidfile);
         return 1;
     }
     sigemptyset(&m.handled);

@@ -57,8 +57,8 @@ int request_read(struct request *request, struct conn *conn, struct arena *arena
         return 0;
     *failure = (struct failure){
         .kind = FAILURE_HEADERS_TOO_LARGE,
-        .message = arena_printf(arena, "The request's headers have %zu bytes; at most %zu are allowed.", bytes,
-                                max_header_bytes),
+        .message = arena_printf(arena, "The request's headers have %zu bytes; at most %zu are allowed.",
+                                bytes, max_header_bytes),
     };
     return ERR_LIMIT;
 }
@@ -107,7 +107,8 @@ int request_read_json(struct request *request, struct span *body, struct failure
         return ERR_FORMAT;
     }
     if (read_length(request, &length) != 0) {
-        *failure = (struct failure){ .kind = FAILURE_INVALID_REQUEST, .message = "Content-Length is not a number." };
+        *failure =
+            (struct failure){ .kind = FAILURE_INVALID_REQUEST, .message = "Content-Length is not a number." };
         return ERR_FORMAT;
     }
     if (length > request->max_body_bytes) {
@@ -136,7 +137,8 @@ int request_read_json(struct request *request, struct span *body, struct failure
         };
         return ERR_FORMAT;
     }
-    *body = span_of(bytes, size);
+    if (r == 0)
+        *body = span_of(bytes, size);
     return r;
 }
 

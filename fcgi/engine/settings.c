@@ -100,7 +100,8 @@ enum settings_result settings_read(const struct setting *rows, size_t n_rows, co
         if (value != NULL && value[0] != '\0') {
             if (set(&rows[i], rows[i].environment, value, program, out) != 0)
                 return SETTINGS_EXIT_USAGE;
-        } else if (rows[i].fallback != NULL && set(&rows[i], rows[i].flag, rows[i].fallback, program, out) != 0) {
+        } else if (rows[i].fallback != NULL &&
+                   set(&rows[i], rows[i].flag, rows[i].fallback, program, out) != 0) {
             return SETTINGS_EXIT_USAGE;
         }
     }

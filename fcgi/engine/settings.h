@@ -17,11 +17,11 @@ struct setting {
     const char *flag;        /* "listen": --listen VALUE */
     const char *environment; /* or NULL */
     enum setting_kind kind;
-    const char *fallback;    /* the default, as text; NULL: none */
-    int64_t min, max;        /* of a number */
-    const char *value_name;  /* in --help: "ADDRESS" */
-    const char *help;        /* one line */
-    size_t place;            /* offsetof a `const char *` or an `int64_t` in the program's struct */
+    const char *fallback;   /* the default, as text; NULL: none */
+    int64_t min, max;       /* of a number */
+    const char *value_name; /* in --help: "ADDRESS" */
+    const char *help;       /* one line */
+    size_t place;           /* offsetof a `const char *` or an `int64_t` in the program's struct */
 };
 
 enum settings_result {

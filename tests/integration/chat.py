@@ -19,9 +19,7 @@ def completion(text="Hello!", **members):
             "object": "chat.completion",
             "created": 1760000000,
             "model": "real-model",
-            "choices": [
-                {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            ],
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
         }
         | members

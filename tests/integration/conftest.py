@@ -25,7 +25,8 @@ def base_urls(upstream):
 @pytest.fixture(scope="session")
 def session_gateway(tmp_path_factory, base_urls, upstream):
     """One gateway for all tests that do not end its processes."""
-    gateway = Gateway(tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=["--max-body-bytes", "25000000"])
+    limits = ["--max-body-bytes", "25000000", "--max-header-bytes", "32768"]
+    gateway = Gateway(tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=limits)
     gateway.start()
     yield gateway
     gateway.stop()

@@ -39,6 +39,12 @@ class FastCgiCall:
         if is_end:
             self.socket.sendall(record(STDIN))
 
+    def close(self):
+        self.socket.close()
+
+    def half_close(self):
+        self.socket.shutdown(socket.SHUT_WR)
+
     def abort(self):
         self.socket.sendall(record(ABORT_REQUEST))
 

@@ -96,8 +96,8 @@ class Gateway:
         text = self.router.new_log_text()
         for word in BROKEN:
             assert word not in text, f"llm-router is broken:\n{text}"
-        crashes = [line for line in text.splitlines() if '"worker_died"' in line]
-        assert not crashes, f"a worker crashed: {crashes}"
+        crashes = [line for line in text.splitlines() if '"child_died"' in line]
+        assert not crashes, f"a process crashed: {crashes}"
 
     # Configuration
 
@@ -168,13 +168,15 @@ class Gateway:
         return self.post(chat.request(model_name, stream), mount, **options)
 
     def begin(self, model_name, stream=False, mount="/v1", headers=None, **options):
-        """A chat completion under way, with a request id of ours: call.request_id."""
+        """A chat completion under way, with a request id of ours: call.request_id.
+        The caller may leave."""
         request_id = secrets.token_hex(16)
         call = self.call(
             "POST",
             f"{mount}/chat/completions",
             chat.request(model_name, stream),
             headers={"x-request-id": request_id} | (headers or {}),
+            seconds_to_accept=0.02,
             **options,
         )
         call.request_id = request_id

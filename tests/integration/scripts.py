@@ -15,7 +15,10 @@ JSON = {"content-type": "application/json"}
 def answer(status, body, headers=None):
     """A whole reply with a length; the connection is kept."""
     payload = body.encode() if isinstance(body, str) else body
-    return [_head_step(status, headers if headers is not None else JSON, f"content-length: {len(payload)}"), raw(payload)]
+    return [
+        _head_step(status, headers if headers is not None else JSON, f"content-length: {len(payload)}"),
+        raw(payload),
+    ]
 
 
 def stream(*events, delay=0.0):

@@ -138,13 +138,20 @@ def test_silence_after_content_ends_the_stream_with_an_error_event(gateway):
     *_, last = chat.payloads(reply.body)
     assert "error" in last and "[DONE]" not in last
     event = gateway.event(reply)
-    assert event["end"] == "error_mid"
+    assert event["end"] == "cut"
     assert reasons(event) == [("timeout", "timeout_idle")]
     assert len(gateway.upstream.records) == 1
 
 
 def test_comments_after_content_are_no_silence(gateway):
-    quiet = [head(), data(chat.HELLO), *[pause(0.4), data(": keep-alive\n\n")] * 4, data(chat.FINISH), data(chat.DONE), end()]
+    quiet = [
+        head(),
+        data(chat.HELLO),
+        *[pause(0.4), data(": keep-alive\n\n")] * 4,
+        data(chat.FINISH),
+        data(chat.DONE),
+        end(),
+    ]
     gateway.script("attempt", "k1", quiet)
     reply = gateway.chat("attempt", stream=True)
     assert reply.body.endswith(chat.DONE.encode())

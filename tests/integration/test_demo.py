@@ -24,7 +24,9 @@ class Demonstration:
             self.child = subprocess.Popen(
                 [ROOT / "demo" / "run"],
                 cwd=run_dir.parent,
-                env=os.environ | {"PORT": str(port), "RUN_DIR": run_dir.name, "WORKERS": "4", "BUILD": str(BUILD)} | environment,
+                env=os.environ
+                | {"PORT": str(port), "RUN_DIR": run_dir.name, "WORKERS": "4", "BUILD": str(BUILD)}
+                | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -47,7 +49,7 @@ class Demonstration:
     def processes(self):
         """What runs in its session."""
         listing = subprocess.run(
-            ["ps", "-o", "pid=,args=", "-s", str(self.child.pid)], capture_output=True, text=True, check=False
+            ["ps", "-ww", "-o", "pid=,args=", "-s", str(self.child.pid)], capture_output=True, text=True, check=False
         )
         return listing.stdout.splitlines()
 
@@ -94,7 +96,9 @@ def test_the_commands_that_it_prints_work(demonstrate):
     commands = [part for part in demo.log.read_text().split("\n\n") if part.startswith("curl ")]
     assert len(commands) == 2
     for command in commands:
-        done = subprocess.run(command, shell=True, cwd=demo.run_dir.parent, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            command, shell=True, cwd=demo.run_dir.parent, capture_output=True, text=True, timeout=30, check=False
+        )
         assert "Hello!" in done.stdout, done
 
 

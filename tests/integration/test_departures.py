@@ -1,11 +1,13 @@
 """A departed caller cancels the upstream within 200 ms in every phase, however it
 leaves. 200 ms is the promise; the rest is the test machine's."""
 
+import json
 import time
 
 import pytest
 
 import chat
+from fastcgi import FastCgiCall, request_params
 from scripts import JSON, answer, data, end, flood, hang, head
 from tree import Tree, hostile, model
 
@@ -45,6 +47,21 @@ def test_a_departed_caller_closes_the_upstream(gateway, is_stream, script, seen,
     assert event["attempts"][-1]["fault"] == "none"
     assert not event["attempts"][-1]["counts_for_health"]
     assert len(gateway.upstream.records) == 1, "a departure must not fall back"
+
+
+@pytest.mark.parametrize("way", ["close", "half_close", "abort"])
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_front_end_that_leaves_closes_the_upstream(gateway, is_stream, way):
+    """As web servers say it: a close, a half close, FCGI_ABORT_REQUEST."""
+    gateway.script("m", "k1", [hang()])
+    body = json.dumps(chat.request("m", is_stream)).encode()
+    params = request_params("/v1/chat/completions", len(body), gateway.caller_key)
+    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params)
+    call.send_body(body)
+    record = gateway.upstream.wait_record()
+    left = time.monotonic()
+    getattr(call, way)()
+    assert record.wait_closed() - left < PROMISED_S + SLACK_S
 
 
 def test_a_departure_during_the_second_attempt_cancels_that_one(gateway):

@@ -70,13 +70,18 @@ def test_another_method_is_refused_with_the_allowed_ones(gateway, mount, method)
 
 
 @at_each_mount
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "multipart/form-data; boundary=x"])
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", "multipart/form-data; boundary=x"],
+)
 def test_another_media_type_is_refused(gateway, mount, content_type):
     reply = gateway.post(chat.request("m"), mount, headers={"content-type": content_type})
     assert_error(reply, mount, 415, code(mount, "unsupported_media_type", "UNSUPPORTED_MEDIA_TYPE"))
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"])
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"]
+)
 def test_json_is_accepted_however_it_is_written(gateway, content_type):
     gateway.script("m", "k1", answer(200, chat.completion()))
     assert gateway.post(chat.request("m"), headers={"content-type": content_type}).status == 200
@@ -116,7 +121,10 @@ def test_a_member_of_the_wrong_type_is_refused_by_name(gateway, mount, body, wor
 
 
 @at_each_mount
-@pytest.mark.parametrize("body", ['{"model":"m","model":"m"}', '{"model":"x","mod\\u0065l":"m"}', '{"stream":true,"model":"m","stream":false}'])
+@pytest.mark.parametrize(
+    "body",
+    ['{"model":"m","model":"m"}', '{"model":"x","mod\\u0065l":"m"}', '{"stream":true,"model":"m","stream":false}'],
+)
 def test_a_repeated_member_that_we_read_is_refused(gateway, mount, body):
     """Two readers of such a body may disagree on what it says."""
     reply = gateway.post(body.encode(), mount)
@@ -130,7 +138,9 @@ def test_too_many_header_bytes_are_refused(gateway, mount):
     assert_error(reply, mount, 431, code(mount, "headers_too_large", "HEADERS_TOO_LARGE"))
 
 
-@pytest.mark.parametrize("path", ["/v1/", "/v1/nothing", "/v1/chat", "/v1/chat/completions/x", "/api/v1/openai/nothing", "/v1/../v1/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/v1/", "/v1/nothing", "/v1/chat", "/v1/chat/completions/x", "/api/v1/openai/nothing", "/v1/../v1/nothing"]
+)
 def test_an_unknown_path_is_not_found(gateway, path):
     mount = "/v1" if path.startswith("/v1") else "/api/v1/openai"
     reply = gateway.call("POST", path, b"{}").reply()
@@ -144,11 +154,11 @@ def test_a_request_id_is_made_where_the_caller_sent_none(gateway):
 
 
 def test_the_callers_request_id_is_kept(gateway):
-    reply = gateway.get("/v1/models", headers={"x-request-id": "caller-id_1.2:3"})
-    assert reply.request_id == "caller-id_1.2:3"
+    reply = gateway.get("/v1/models", headers={"x-request-id": "caller-id_1.2"})
+    assert reply.request_id == "caller-id_1.2"
 
 
-@pytest.mark.parametrize("value", ["", "x" * 300, 'a"b', "a b", "a\tb", "é"])
+@pytest.mark.parametrize("value", ["", "x" * 300, 'a"b', "a b", "a\tb", "a:b", "é"])
 def test_a_request_id_that_could_spoil_a_log_is_replaced(gateway, value):
     reply = gateway.get("/v1/models", headers={"x-request-id": value})
     assert re.fullmatch(r"[0-9a-f]{32}", reply.request_id)

@@ -57,7 +57,9 @@ def test_the_upstream_gets_the_callers_bytes_with_its_own_model_name(gateway, se
     assert gateway.upstream.records[0].body.decode() == wanted
 
 
-@pytest.mark.parametrize("sent", ['{"messages":[]}', "{}", '{ "model":"" }', '{"model":null,"a":1}', '{"model":"auto"}'])
+@pytest.mark.parametrize(
+    "sent", ['{"messages":[]}', "{}", '{ "model":"" }', '{"model":null,"a":1}', '{"model":"auto"}']
+)
 def test_a_body_without_a_model_gets_the_default_ones(gateway, sent):
     gateway.script("m", "k1", answer(200, chat.completion()))
     assert gateway.post(sent.encode()).status == 200
@@ -91,7 +93,7 @@ def test_usage_is_asked_for_in_every_stream_and_nothing_else_changes(gateway, se
     assert gateway.post(sent.encode()).status == 200
     got = json.loads(gateway.upstream.records[0].body)
     assert got == json.loads(sent) | {"stream_options": options}
-    if "include_usage\":true" in sent:
+    if 'include_usage":true' in sent:
         assert gateway.upstream.records[0].body == sent.encode()
 
 
@@ -112,7 +114,9 @@ ODD_STREAMS = {
     "data on several lines": chat.HELLO.replace(', "object"', ',\ndata: "object"') + chat.FINISH + chat.DONE,
     "unknown members": chat.chunk({"content": "x"}, vendor={"a": [1, 2]}) + chat.FINISH + chat.DONE,
     "a large event": chat.chunk({"content": "y" * 300_000}) + chat.FINISH + chat.DONE,
-    "escapes and raw UTF-8": chat.event('{"choices":[{"index":0,"delta":{"content":"\\u00e9 é 🎉"}}]}') + chat.FINISH + chat.DONE,
+    "escapes and raw UTF-8": chat.event('{"choices":[{"index":0,"delta":{"content":"\\u00e9 é 🎉"}}]}')
+    + chat.FINISH
+    + chat.DONE,
     "extra blank lines": chat.HELLO + "\n\n" + chat.FINISH + "\n" + chat.DONE,
 }
 
@@ -140,7 +144,12 @@ def test_what_the_upstream_sees_of_the_caller_is_only_the_body(gateway):
     gateway.script("m", "k1", answer(200, chat.completion()))
     reply = gateway.post(
         chat.request("m"),
-        headers={"cookie": "session=1", "x-forwarded-for": "10.0.0.1", "openai-organization": "org-1", "user-agent": "callers-own"},
+        headers={
+            "cookie": "session=1",
+            "x-forwarded-for": "10.0.0.1",
+            "openai-organization": "org-1",
+            "user-agent": "callers-own",
+        },
     )
     assert reply.status == 200
     record = gateway.upstream.records[0]
@@ -165,7 +174,13 @@ def test_the_key_stands_where_the_upstream_wants_it(gateway):
 
 
 def test_only_known_reply_headers_reach_the_caller(gateway):
-    headers = {"content-type": "application/json", "set-cookie": "a=b", "openai-organization": "org-of-the-operator", "x-ratelimit-limit-requests": "10", "server": "secret-upstream"}
+    headers = {
+        "content-type": "application/json",
+        "set-cookie": "a=b",
+        "openai-organization": "org-of-the-operator",
+        "x-ratelimit-limit-requests": "10",
+        "server": "secret-upstream",
+    }
     gateway.script("m", "k1", answer(200, chat.completion(), headers))
     reply = gateway.chat("m")
     assert reply.status == 200

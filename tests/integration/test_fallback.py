@@ -46,7 +46,9 @@ def test_ae2_dead_keys_are_a_server_error_for_the_caller_not_a_401(gateway, moun
     assert paths_and_keys(gateway, "three-keys", ["k1", "k2", "k3"]) == [("a", "k1"), ("a", "k2"), ("a", "k3")]
 
 
-@pytest.mark.parametrize("mount, status, code", [("/v1", 404, "model_not_found"), ("/api/v1/openai", 400, "BAD_REQUEST")])
+@pytest.mark.parametrize(
+    "mount, status, code", [("/v1", 404, "model_not_found"), ("/api/v1/openai", 400, "BAD_REQUEST")]
+)
 def test_ae3_an_unknown_model_is_refused_before_any_upstream(gateway, mount, status, code):
     reply = gateway.chat("no-such-model", mount=mount)
     details = assert_error(reply, mount, status, code)

@@ -59,7 +59,9 @@ def test_an_event_without_content_reaches_the_caller_with_the_content(gateway, e
 
 @pytest.mark.parametrize("event", EMPTY.values(), ids=EMPTY.keys())
 def test_an_event_without_content_sends_no_headers(gateway, event):
-    gateway.script("pair", "k1", [head(), data(event), pause(0.5), data(chat.HELLO), data(chat.FINISH), data(chat.DONE), end()])
+    gateway.script(
+        "pair", "k1", [head(), data(event), pause(0.5), data(chat.HELLO), data(chat.FINISH), data(chat.DONE), end()]
+    )
     call = gateway.begin("pair", stream=True)
     gateway.upstream.wait_record()
     call.socket.settimeout(0.3)

@@ -30,7 +30,10 @@ TOOLS = [
 @pytest.fixture(params=MOUNTS)
 def client(gateway, request):
     with openai.OpenAI(
-        api_key=gateway.caller_key, base_url=f"http://127.0.0.1:{gateway.port}{request.param}", max_retries=0, timeout=20
+        api_key=gateway.caller_key,
+        base_url=f"http://127.0.0.1:{gateway.port}{request.param}",
+        max_retries=0,
+        timeout=20,
     ) as client:
         client.mount = request.param
         yield client
@@ -63,7 +66,11 @@ def test_a_streamed_answer_with_usage(gateway, client):
 
 def test_an_answer_with_tool_calls(gateway, client):
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Paris"}'}}
-    choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": None, "tool_calls": [call]},
+        "finish_reason": "tool_calls",
+    }
     gateway.script("m", "k1", answer(200, chat.completion(choices=[choice])))
     done = ask(client, tools=TOOLS, tool_choice="auto")
     assert json.loads(done.choices[0].message.tool_calls[0].function.arguments) == {"city": "Paris"}
@@ -75,7 +82,13 @@ def test_streamed_tool_calls(gateway, client):
         return chat.chunk({"tool_calls": [{"index": 0, "function": function}]})
 
     first = chat.chunk(
-        {"role": "assistant", "content": None, "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}]}
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+            ],
+        }
     )
     pieces = [part(arguments=text) for text in ('{"ci', 'ty":"Pa', 'ris"}')]
     gateway.script("m", "k1", stream(first, *pieces, chat.chunk({}, "tool_calls"), chat.DONE))
@@ -86,7 +99,12 @@ def test_streamed_tool_calls(gateway, client):
 
 
 def test_structured_output(gateway, client):
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
     wanted = {"type": "json_schema", "json_schema": {"name": "number", "strict": True, "schema": schema}}
     gateway.script("m", "k1", answer(200, chat.completion('{"n":7}')))
     done = ask(client, response_format=wanted)

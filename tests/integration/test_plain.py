@@ -28,10 +28,14 @@ def test_a_reply_of_any_size_arrives_byte_for_byte(gateway, size):
     assert (reply.status, reply.is_whole) == (200, True)
     assert reply.body == body
     assert reply.headers["content-type"] == "application/json"
-    event = gateway.event(reply)
-    assert event["end"] == "done"
-    assert event["usage"]["input"] == 7
-    assert event["usage"]["output"] == 3
+    assert gateway.event(reply)["end"] == "done"
+
+
+@pytest.mark.parametrize("size", [1000, MIB, 3 * MIB])
+def test_usage_is_counted_whatever_the_size(gateway, size):
+    gateway.script("m", "k1", answer(200, sized(size)))
+    usage = gateway.event(gateway.chat("m"))["usage"]
+    assert (usage["input"], usage["output"], usage["source"]) == (7, 3, "upstream")
 
 
 @pytest.mark.parametrize("size", [1000, MIB - 100])
@@ -90,7 +94,9 @@ def test_an_error_member_that_says_nothing_is_no_error(gateway):
 
 
 def test_an_html_page_is_unusable_whatever_its_status(gateway):
-    gateway.script("m", "k1", answer(200, "<!DOCTYPE html><html><body>Sign in</body></html>", {"content-type": "text/html"}))
+    gateway.script(
+        "m", "k1", answer(200, "<!DOCTYPE html><html><body>Sign in</body></html>", {"content-type": "text/html"})
+    )
     gateway.script("m", "k2", answer(200, chat.completion("usable")))
     reply = gateway.chat("m")
     assert reply.json()["choices"][0]["message"]["content"] == "usable"

@@ -157,7 +157,16 @@ def test_without_callers_authentication_no_key_is_needed(start_gateway):
     assert gateway.chat("m", key=None).status == 200
 
 
-@pytest.mark.parametrize("flags", [["--workers", "0"], ["--workers", "x"], ["--no-such-flag"], ["--caller-auth", "maybe"], ["--drain-timeout-ms", "-1"]])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--workers", "0"],
+        ["--workers", "x"],
+        ["--no-such-flag"],
+        ["--caller-auth", "maybe"],
+        ["--drain-timeout-ms", "-1"],
+    ],
+)
 def test_a_flag_that_means_nothing_is_refused_at_start(start_gateway, flags):
     gateway = start_gateway(tree(), workers=1)
     gateway.router.stop()

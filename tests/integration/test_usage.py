@@ -19,19 +19,49 @@ EARLY = {"prompt_tokens": 7, "completion_tokens": 1}
 
 # name: (events before [DONE], expected usage, is the usage event ours to hide)
 SHAPES = {
-    "OpenAI": ((chat.HELLO, chat.FINISH, OPENAI_FULL), {"input": 100, "output": 50, "cached_read": 40, "reasoning": 20, "audio_in": 2, "audio_out": 3}),
-    "usage null in earlier chunks": ((chat.chunk({"content": "x"}, usage=None), chat.FINISH, chat.usage_event()), {"input": 7, "output": 3}),
+    "OpenAI": (
+        (chat.HELLO, chat.FINISH, OPENAI_FULL),
+        {"input": 100, "output": 50, "cached_read": 40, "reasoning": 20, "audio_in": 2, "audio_out": 3},
+    ),
+    "usage null in earlier chunks": (
+        (chat.chunk({"content": "x"}, usage=None), chat.FINISH, chat.usage_event()),
+        {"input": 7, "output": 3},
+    ),
     "no choices member": ((chat.HELLO, chat.FINISH, chat.event({"usage": COUNTS})), {"input": 7, "output": 3}),
-    "choices null": ((chat.HELLO, chat.FINISH, chat.event({"choices": None, "usage": COUNTS})), {"input": 7, "output": 3}),
-    "DeepSeek's cache": ((chat.HELLO, chat.FINISH, chat.usage_event(prompt_tokens=9, completion_tokens=4, prompt_cache_hit_tokens=5, prompt_cache_miss_tokens=4)), {"input": 9, "output": 4, "cached_read": 5}),
-    "xAI: another chunk without choices after it": ((chat.HELLO, chat.FINISH, chat.usage_event(), chat.chunk(choices=[])), {"input": 7, "output": 3}),
+    "choices null": (
+        (chat.HELLO, chat.FINISH, chat.event({"choices": None, "usage": COUNTS})),
+        {"input": 7, "output": 3},
+    ),
+    "DeepSeek's cache": (
+        (
+            chat.HELLO,
+            chat.FINISH,
+            chat.usage_event(
+                prompt_tokens=9, completion_tokens=4, prompt_cache_hit_tokens=5, prompt_cache_miss_tokens=4
+            ),
+        ),
+        {"input": 9, "output": 4, "cached_read": 5},
+    ),
+    "xAI: another chunk without choices after it": (
+        (chat.HELLO, chat.FINISH, chat.usage_event(), chat.chunk(choices=[])),
+        {"input": 7, "output": 3},
+    ),
 }
 IN_CONTENT = {
-    "Moonshot: in the choice of the finish chunk": ((chat.HELLO, chat.chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "usage": COUNTS}])), {"input": 7, "output": 3}),
-    "Groq: x_groq": ((chat.HELLO, chat.chunk({}, "stop", x_groq={"id": "r", "usage": COUNTS})), {"input": 7, "output": 3}),
+    "Moonshot: in the choice of the finish chunk": (
+        (chat.HELLO, chat.chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "usage": COUNTS}])),
+        {"input": 7, "output": 3},
+    ),
+    "Groq: x_groq": (
+        (chat.HELLO, chat.chunk({}, "stop", x_groq={"id": "r", "usage": COUNTS})),
+        {"input": 7, "output": 3},
+    ),
     "Mistral: on the finish chunk": ((chat.HELLO, chat.chunk({}, "stop", usage=COUNTS)), {"input": 7, "output": 3}),
-    "Perplexity: running totals": ((chat.chunk({"content": "x"}, usage=EARLY), chat.chunk({}, "stop", usage=COUNTS)), {"input": 7, "output": 3}),
-}  # fmt: skip
+    "Perplexity: running totals": (
+        (chat.chunk({"content": "x"}, usage=EARLY), chat.chunk({}, "stop", usage=COUNTS)),
+        {"input": 7, "output": 3},
+    ),
+}
 
 every_shape = pytest.mark.parametrize("events, usage", (SHAPES | IN_CONTENT).values(), ids=(SHAPES | IN_CONTENT).keys())
 

@@ -77,9 +77,9 @@ static const struct {
     { TEXT("Data: x\n\n"), "||;", "" },
     { TEXT("data: [DONE]\n"), "|[DONE]|d;", "data: [DONE]\n" },
     { TEXT("data: [DONE]\r\n"), "|[DONE]|d;", "data: [DONE]\r\n" },
-    { TEXT("data: a\n\ndata: [DO"), "|a|d;", "data: [DO" },
-    { TEXT("data: a\ndata: b"), "", "data: a\ndata: b" },
-    { TEXT("{\"error\":1}"), "", "{\"error\":1}" },
+    { TEXT("data: a\n\ndata: [DO"), "|a|d;|[DO|d;", "data: [DO" },
+    { TEXT("data: a\ndata: b"), "|a\nb|d;", "data: a\ndata: b" },
+    { TEXT("{\"error\":1}"), "||f;", "{\"error\":1}" },
     { TEXT("{\"error\":1}\n"), "||f;", "{\"error\":1}\n" },
     { TEXT("data: 0123456789012345678901234567890123456789\n: 0123456789\n\n"),
       "|0123456789012345678901234567890123456789|d;", "" },
@@ -88,7 +88,7 @@ static const struct {
     { TEXT(": c\n\ndata: 0123456789012345678901234567890123456789012345678901234567890123456789\r\n\r\n: "
            "d\n\n"),
       "||c;L;||c;", "" },
-    { TEXT("data: 0123456789012345678901234567890123456789012345678901234567890123456789"), "", "" },
+    { TEXT("data: 0123456789012345678901234567890123456789012345678901234567890123456789"), "L;", "" },
     { TEXT("data: 0123456789012345678901234567890123456789012345678901234567890123456789\n"), "L;", "" },
     { TEXT(""), "", "" },
 };
@@ -123,8 +123,11 @@ static void check_stream(int row, const size_t *ends, size_t n_ends)
     struct span rest = sse_rest(&framer);
     ck_assert_msg(span_is(rest, STREAMS[row].rest), "row %d, first cut %zu: rest %.*s", row,
                   n_ends > 0 ? ends[0] : 0, (int)rest.len, rest.ptr);
+    bool is_open = rest.len > 0 || framer.in_large;
     ck_assert_int_eq(sse_finish(&framer, note_event, &t), 0);
-    buf_append_span(&t.raw, sse_rest(&framer));
+    ck_assert_uint_eq(sse_rest(&framer).len, 0);
+    if (is_open && t.raw.len > stream.len)
+        t.raw.len -= 2; /* the LFs that were missing */
     ck_assert_msg(span_eq(buf_span(&t.raw), stream), "row %d, first cut %zu: raw bytes %.*s", row,
                   n_ends > 0 ? ends[0] : 0, (int)t.raw.len, t.raw.data);
     ck_assert_msg(span_is(buf_span(&t.events), STREAMS[row].events), "row %d, first cut %zu: %.*s, not %s",

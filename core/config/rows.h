@@ -1,0 +1,43 @@
+/*
+ * Shorthands for rows of the field tables, and what several tables need.
+ */
+#ifndef CORE_CONFIG_ROWS_H
+#define CORE_CONFIG_ROWS_H
+
+#include "core/config/field.h"
+
+enum {
+    TIMEOUT_MAX_MS = 3600 * 1000,
+    CIPHERTEXT_MAX_BYTES = 12000, /* the envelope's own bound is tighter */
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+#define PLAINTEXT_REFUSED \
+    "a plaintext key is never stored: encrypt it with llm-routerctl encrypt, or PUT it to llm-router-admin"
+
+/* A timeout that falls back on `from` of the document's defaults. */
+#define TIMEOUT(field_name, place, from, text)                                                     \
+    {                                                                                              \
+        .name = (field_name), .kind = FIELD_INT, .min = 1, .max = TIMEOUT_MAX_MS, .land = (place), \
+        .inherits = (from), .doc = (text)                                                          \
+    }
+
+/* A text that is only shown or sent. */
+#define LABEL(field_name, place, text)                                                                  \
+    {                                                                                                   \
+        .name = (field_name), .kind = FIELD_TEXT, .rule = &rule_label, .min = 1, .max = NAME_MAX_BYTES, \
+        .land = (place), .doc = (text)                                                                  \
+    }
+
+/* A member of a feature that is not built yet. */
+#define RESERVED(field_name)                                                       \
+    {                                                                              \
+        .name = (field_name), .kind = FIELD_REFUSED, .doc = "is not supported yet" \
+    }
+
+extern const struct record upstream_record;
+
+/* A member that is a string; {NULL, 0} otherwise. */
+struct span member_text(json_object *object, const char *name);
+
+#endif

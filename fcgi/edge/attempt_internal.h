@@ -1,0 +1,36 @@
+/* The state of one attempt, for the files that make it: attempt.c runs it,
+ * judge.c says how it ended, attempt_record.c writes that down. */
+#ifndef FCGI_EDGE_ATTEMPT_INTERNAL_H
+#define FCGI_EDGE_ATTEMPT_INTERNAL_H
+
+#include "core/upstream/relay.h"
+#include "fcgi/edge/attempt.h"
+
+struct attempt {
+    struct errand *errand;
+    const struct candidate *candidate;
+    struct attempt_event *event;
+    struct relay relay;
+    struct relay_sink sink;
+    bool is_relaying;   /* the head was a 2xx */
+    struct buf failed;  /* the body of any other, at most SIGNATURE_BODY_MAX of it */
+    bool is_failed_cut; /* it was longer */
+    struct span retry_after, retry_after_ms, amzn_error_type, content_type; /* arena copies */
+    int status;
+};
+
+/* A copy in the request's arena. */
+struct span attempt_keep(const struct attempt *a, struct span text);
+
+/* Judges how the exchange ended: fills *out and the event's reason and code;
+ * `message` receives the upstream's sentence about a failure, if there is one. */
+void attempt_judge(struct attempt *a, enum exchange_end end, struct attempt_outcome *out,
+                   struct span *message);
+
+/* The record: who was asked, how long it took, what came of it; and the log's
+ * line of a failure. */
+void attempt_note_candidate(struct attempt *a);
+void attempt_note_exchange(struct attempt *a, const struct exchange_result *result, uint64_t took_us);
+void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message);
+
+#endif

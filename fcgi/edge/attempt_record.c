@@ -1,0 +1,79 @@
+/* What an attempt leaves in the request's event and in the log. */
+#include "fcgi/edge/attempt_internal.h"
+
+#include "core/log/log.h"
+
+void attempt_note_candidate(struct attempt *a)
+{
+    const struct snap_root *root = a->errand->turn->root;
+    const struct snap_upstream *upstream = a->candidate->upstream;
+    struct attempt_event *e = a->event;
+
+    e->upstream = snap_span(root, upstream->id);
+    e->account = snap_span(root, upstream->account);
+    e->supplier_model = snap_span(root, upstream->supplier_model);
+    e->host = snap_span(root, upstream->host);
+    e->dialect = snap_span(root, upstream->dialect);
+    e->key_fp = a->candidate->key->fingerprint;
+}
+
+void attempt_note_exchange(struct attempt *a, const struct exchange_result *r, uint64_t took_us)
+{
+    struct request_event *event = a->errand->turn->event;
+    struct attempt_event *e = a->event;
+
+    e->dns_us = r->dns_us;
+    e->connect_us = r->connect_us;
+    e->tls_us = r->tls_us;
+    e->send_us = r->send_us;
+    e->first_byte_us = r->first_byte_us;
+    e->first_content_us = r->first_content_us;
+    e->last_byte_us = r->last_byte_us;
+    e->is_reused = r->is_reused;
+    e->replays = r->replays;
+    e->bytes_in = r->bytes_in;
+    e->bytes_out = r->bytes_out;
+    event->upstream_us += took_us > r->receiver_us ? took_us - r->receiver_us : 0;
+}
+
+static void log_failure(const struct attempt *a, const struct attempt_outcome *out, struct span message)
+{
+    const struct turn *turn = a->errand->turn;
+    struct json_writer *w = log_begin(LOG_WARN, "attempt_failed");
+
+    jw_member_cstr(w, "request_id", turn->request.id);
+    jw_member_span(w, "model", snap_span(turn->root, a->errand->model->name));
+    jw_member_span(w, "upstream", snap_span(turn->root, a->candidate->upstream->id));
+    jw_member_cstr(w, "key_fp", a->candidate->key->fingerprint);
+    jw_member_cstr(w, "verdict", verdict_row(out->verdict)->name);
+    jw_member_cstr(w, "reason", a->event->reason);
+    if (out->status != 0)
+        jw_member_int(w, "status", out->status);
+    if (a->event->provider_code != NULL)
+        log_field_text(w, "code", span_cstr(a->event->provider_code));
+    if (message.len > 0)
+        log_field_text(w, "upstream_message", message);
+    log_end();
+}
+
+void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message)
+{
+    struct request_event *event = a->errand->turn->event;
+    const struct verdict_row *row = verdict_row(out->verdict);
+    struct attempt_event *e = a->event;
+
+    e->status = a->status;
+    e->verdict = row->name;
+    e->fault = row->fault;
+    e->counts_for_health = row->counts_for_health;
+    e->retry_after_s = out->retry_after_s;
+    if (a->is_relaying) {
+        e->held_events = a->relay.held_events;
+        if (a->relay.is_committed)
+            event->usage = a->relay.state.usage;
+    }
+    if (event->fallback_reason == NULL && !out->is_committed && out->verdict != VERDICT_CANCELLED)
+        event->fallback_reason = row->name;
+    if (out->verdict != VERDICT_OK && out->verdict != VERDICT_CANCELLED)
+        log_failure(a, out, message);
+}

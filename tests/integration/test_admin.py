@@ -1,0 +1,481 @@
+"""The administrators' API: the routing tree over HTTP, with versions and with keys that go in only."""
+
+import copy
+import hashlib
+import json
+import secrets
+import threading
+
+import pytest
+
+import chat
+from fastcgi import FastCgiCall
+from gateway import Gateway
+from processes import BROKEN, Process, program, wait_until
+from scripts import answer
+from test_secrets import assert_clean
+
+CONFIG = "/api/admin/llm-router-config"
+MAX_BODY_BYTES = 200_000
+EMAIL = "Ada.Lovelace@example.org"
+
+
+class Admin:
+    """llm-router-admin on a gateway's folders, and an administrator."""
+
+    def __init__(self, gateway, flags=(), environment=None):
+        self.gateway = gateway
+        self.socket = gateway.run_dir / "llm-router-admin.sock"
+        self.token = f"admin-canary-{secrets.token_hex(16)}"
+        self.token_file = gateway.folder / "admin.token"
+        self.token_file.write_text(self.token + "\n")
+        self.process = Process(
+            [program("llm-router-admin"), "--listen", f"unix:{self.socket}", *flags],
+            gateway.environment() | {"LLM_ROUTER_ADMIN_TOKEN_FILE": str(self.token_file)} | (environment or {}),
+            gateway.folder / "llm-router-admin.log",
+        )
+
+    def wait_for_socket(self):
+        def is_there():
+            assert self.process.is_running(), self.process.log_text()
+            return self.socket.exists()
+
+        wait_until(is_there, "llm-router-admin listens")
+
+    def ask(self, method, path=CONFIG, body=b"", headers=None, key="admin"):
+        token = self.token if key == "admin" else key
+        return self.gateway.call(method, path, body, headers, key=token).reply()
+
+    def get(self):
+        return self.ask("GET")
+
+    def put(self, document, if_match=None, content_type="application/json"):
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        headers = {"content-type": content_type} if content_type is not None else {}
+        if if_match is not None:
+            headers["if-match"] = if_match
+        return self.ask("PUT", CONFIG, body, headers)
+
+    def create(self, document):
+        """Puts the document in place of any other; returns its entity tag."""
+        reply = self.put(document, "*")
+        assert reply.status == 200, reply
+        return reply.headers["etag"]
+
+    def stored(self):
+        return json.loads((self.gateway.state_dir / "configkv" / "LLM_ROUTER_CONFIG.json").read_text())
+
+    def assert_unbroken(self):
+        text = self.process.new_log_text()
+        for word in (*BROKEN, '"child_died"'):
+            assert word not in text, f"llm-router-admin is broken:\n{text}"
+
+
+@pytest.fixture(scope="module")
+def module_admin(tmp_path_factory, base_urls, upstream):
+    gateway = Gateway(tmp_path_factory.mktemp("admin"), base_urls, upstream, workers=2)
+    gateway.start()
+    admin = Admin(gateway, ["--max-body-bytes", str(MAX_BODY_BYTES)], {"LLM_ROUTER_ADMIN_EMAILS": f"x@y.z, {EMAIL}"})
+    try:
+        admin.wait_for_socket()
+        yield admin
+    finally:
+        admin.process.stop()
+        gateway.stop()
+
+
+@pytest.fixture
+def admin(module_admin, upstream):
+    """The API, without any document yet, and an upstream without memories."""
+    upstream.reset()
+    module_admin.gateway.remove_entry("LLM_ROUTER_CONFIG")
+    yield module_admin
+    module_admin.assert_unbroken()
+    module_admin.gateway.assert_unbroken()
+
+
+def new_key():
+    return f"sk-canary-{secrets.token_hex(16)}"
+
+
+def document(admin, *keys, name="m"):
+    """A document with one model; without keys given, with one that is nobody's canary."""
+    keys = keys or ({"id": "k1", "ciphertext": admin.gateway.keys.encrypt(name, "k1", "sk-any")},)
+    upstream = {"id": "a", "baseURL": admin.gateway.upstream.base_url("a"), "keys": list(keys)}
+    return {"llm": {"models": {name: {"upstreams": [upstream]}}}, "tts": {"models": {}}}
+
+
+def keys_of(tree, name="m"):
+    return tree["llm"]["models"][name]["upstreams"][0]["keys"]
+
+
+def fingerprint(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def assert_error(reply, status, code):
+    """The reply is this error in the seeds' form. Returns its details."""
+    assert reply.status == status, reply
+    assert reply.is_whole and reply.headers["content-type"] == "application/json"
+    body = reply.json()
+    assert set(body) <= {"error", "message", "details"}, body
+    assert body["error"] == code and body["message"], body
+    return body.get("details")
+
+
+def paths_of(details):
+    assert all(set(fault) == {"path", "message"} and fault["message"] for fault in details), details
+    return [fault["path"] for fault in details]
+
+
+# Who asks
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
+@pytest.mark.parametrize("key", [None, "", "wrong", "the token's start", "the caller's", "in upper case"])
+def test_who_is_no_administrator_gets_and_changes_nothing(admin, method, key):
+    keys = {
+        "the token's start": admin.token[:-1],
+        "the caller's": admin.gateway.caller_key,
+        "in upper case": admin.token.upper(),
+    }
+    before = admin.create(document(admin, {"id": "k1", "key": new_key()}))
+    body = json.dumps(document(admin, {"id": "k1", "key": new_key()})).encode()
+    headers = {"content-type": "application/json", "if-match": "*"}
+    reply = admin.ask(method, body=body if method != "GET" else b"", headers=headers, key=keys.get(key, key))
+    assert_error(reply, 401, "UNAUTHORIZED")
+    assert reply.headers["www-authenticate"] == "Bearer"
+    assert "etag" not in reply.headers
+    assert admin.get().headers["etag"] == before
+
+
+def ask_as_user(admin, **more):
+    """Past lighttpd, as from a web server that has authenticated the user."""
+    params = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "/api/admin", "PATH_INFO": "/llm-router-config"} | more
+    call = FastCgiCall(admin.socket, params)
+    call.send_body(b"")
+    return call.read_reply()
+
+
+@pytest.mark.parametrize(
+    "params, is_admin",
+    [
+        ({"REMOTE_USER": EMAIL}, True),
+        ({"REMOTE_USER": EMAIL.lower()}, True),
+        ({"REMOTE_USER": "x@y.z"}, True),
+        ({"REMOTE_USER": "someone@example.org"}, False),
+        ({"REMOTE_USER": "z"}, False),
+        ({"REMOTE_USER": f"x@y.z, {EMAIL}"}, False),
+        ({"REMOTE_USER": ""}, False),
+        ({"HTTP_REMOTE_USER": EMAIL}, False),  # a header that a caller made up
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_a_user_of_the_web_server_is_an_administrator_if_listed(admin, params, is_admin):
+    admin.create(document(admin))
+    status, _, _ = ask_as_user(admin, **params)
+    assert status == (200 if is_admin else 401)
+
+
+@pytest.mark.parametrize(
+    "token, words",
+    [(None, "LLM_ROUTER_ADMIN_TOKEN_FILE"), ("short", "16"), ("", "16")],
+    ids=["no administrators", "a short token", "an empty token"],
+)
+def test_without_a_usable_way_to_know_administrators_it_does_not_start(module_admin, tmp_path, token, words):
+    environment = module_admin.gateway.environment() | {"LLM_ROUTER_RUN_DIR": str(tmp_path / "run")}
+    if token is not None:
+        (tmp_path / "token").write_text(token)
+        environment["LLM_ROUTER_ADMIN_TOKEN_FILE"] = str(tmp_path / "token")
+    process = Process(
+        [program("llm-router-admin"), "--listen", f"unix:{tmp_path}/s.sock"], environment, tmp_path / "log"
+    )
+    assert process.wait(5) == 1
+    assert words in process.log_text()
+
+
+# Reading and writing
+
+
+def test_before_any_document_there_is_none_to_read(admin):
+    assert_error(admin.get(), 404, "NOT_FOUND")
+
+
+def test_a_put_without_if_match_is_refused(admin):
+    assert_error(admin.put(document(admin)), 412, "PRECONDITION_REQUIRED")
+    assert_error(admin.get(), 404, "NOT_FOUND")
+
+
+def test_a_star_creates_and_the_entity_tag_names_what_was_stored(admin):
+    reply = admin.put(document(admin), "*")
+    assert reply.status == 200, reply
+    version = reply.json()["version"]
+    assert reply.headers["etag"] == f'"{version}"'
+    got = admin.get()
+    assert got.status == 200
+    assert got.headers["etag"] == f'"{version}"'
+    assert got.headers["cache-control"] == "no-store"
+    assert list(got.json()["llm"]["models"]) == ["m"]
+
+
+def test_a_version_of_nothing_is_a_conflict(admin):
+    details = assert_error(admin.put(document(admin), '"0123"'), 409, "CONFLICT")
+    assert details == {"currentVersion": None}
+
+
+@pytest.mark.parametrize("form", ["{}", "W/{}", " {} ", "unquoted"])
+def test_an_entity_tag_is_taken_in_every_form(admin, form):
+    tag = admin.create(document(admin))
+    if_match = tag.strip('"') if form == "unquoted" else form.format(tag)
+    assert admin.put(document(admin, name="m2"), if_match).status == 200
+    assert list(admin.get().json()["llm"]["models"]) == ["m2"]
+
+
+def test_a_stale_version_is_a_conflict_that_names_the_current_one(admin):
+    stale = admin.create(document(admin))
+    current = admin.put(document(admin, name="second"), stale)
+    assert current.status == 200
+    details = assert_error(admin.put(document(admin, name="third"), stale), 409, "CONFLICT")
+    assert details == {"currentVersion": current.json()["version"]}
+    assert list(admin.get().json()["llm"]["models"]) == ["second"]
+    assert admin.put(document(admin, name="third"), f'"{details["currentVersion"]}"').status == 200
+
+
+def test_what_was_read_can_be_written_back_unchanged(admin):
+    admin.create(document(admin, {"id": "k1", "key": new_key()}, {"id": "k2", "key": new_key()}))
+    before, ciphertexts = admin.get(), keys_of(admin.stored())
+    assert admin.put(before.body, before.headers["etag"]).status == 200
+    assert admin.get().json() == before.json()
+    assert keys_of(admin.stored()) == ciphertexts
+
+
+def test_of_two_writes_on_one_version_exactly_one_wins(admin):
+    for round_number in range(8):
+        tag = admin.create(document(admin, name=f"start-{round_number}"))
+        replies = {}
+        barrier = threading.Barrier(2)
+
+        def put(name, tag=tag, replies=replies, barrier=barrier):
+            barrier.wait()
+            replies[name] = admin.put(document(admin, name=name), tag)
+
+        writers = [threading.Thread(target=put, args=(name,)) for name in ("one", "two")]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(20)
+        assert sorted(reply.status for reply in replies.values()) == [200, 409]
+        winner, loser = sorted(replies, key=lambda name: replies[name].status)
+        assert list(admin.get().json()["llm"]["models"]) == [winner]
+        assert replies[loser].json()["details"]["currentVersion"] == replies[winner].json()["version"]
+
+
+# Keys
+
+
+def test_a_plaintext_key_is_sealed_shown_by_its_prints_and_used(admin):
+    gateway, plaintext, name = admin.gateway, new_key(), f"m-{secrets.token_hex(4)}"
+    admin.create(document(admin, {"id": "k1", "key": plaintext}, name=name))
+    (stored,) = keys_of(admin.stored(), name)
+    assert set(stored) == {"id", "ciphertext"}
+    assert keys_of(admin.get().json(), name) == [
+        {
+            "id": "k1",
+            "ciphertextFingerprint": fingerprint(stored["ciphertext"]),
+            "keyFingerprint": fingerprint(plaintext),
+        }
+    ]
+    gateway.upstream.bind(plaintext, answer(200, chat.completion()))
+    wait_until(lambda: name in gateway.model_names(), "the keeper has seen the document", 5)
+    assert gateway.chat(name).status == 200
+    assert [record.key for record in gateway.upstream.records] == [plaintext]
+
+
+def test_one_key_is_replaced_while_others_are_kept(admin):
+    first, second, third = new_key(), new_key(), new_key()
+    tag = admin.create(document(admin, {"id": "k1", "key": first}, {"id": "k2", "key": second}))
+    kept_ciphertext = keys_of(admin.stored())[0]["ciphertext"]
+    tree = admin.get().json()
+    keys = keys_of(tree)
+    del keys[0]["keyFingerprint"]  # it is shown only
+    keys[1] = {"id": "k2", "key": third}
+    assert admin.put(tree, tag).status == 200
+    assert keys_of(admin.stored())[0]["ciphertext"] == kept_ciphertext
+    assert [key["keyFingerprint"] for key in keys_of(admin.get().json())] == [fingerprint(first), fingerprint(third)]
+
+
+def test_a_ciphertext_is_taken_only_where_it_opens(admin):
+    keys = admin.gateway.keys
+    good = {"id": "k1", "ciphertext": keys.ciphertext("m", "k1")}
+    admin.create(document(admin, good))
+    assert keys_of(admin.stored()) == [good]
+    for ciphertext in (keys.ciphertext("m", "k2"), keys.ciphertext("other", "k1"), good["ciphertext"][:-2], "v1.x", 5):
+        reply = admin.put(document(admin, {"id": "k1", "ciphertext": ciphertext}), "*")
+        details = assert_error(reply, 400, "BAD_REQUEST")
+        assert "/llm/models/m/upstreams/0/keys/0/ciphertext" in paths_of(details)
+
+
+def test_a_print_of_no_stored_key_is_a_fault(admin):
+    tag = admin.create(document(admin, {"id": "k1", "key": new_key()}))
+    tree = admin.get().json()
+    moved, unknown = copy.deepcopy(tree), copy.deepcopy(tree)
+    keys_of(moved)[0]["id"] = "k2"  # a ciphertext is bound to its place
+    keys_of(unknown)[0]["ciphertextFingerprint"] = "00000000"
+    for wrong in (moved, unknown):
+        details = assert_error(admin.put(wrong, tag), 400, "BAD_REQUEST")
+        assert paths_of(details) == ["/llm/models/m/upstreams/0/keys/0/ciphertextFingerprint"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["", " ", "sk canary\n", "sk-canary-\u007f", "x" * 8193, 5, None, ["sk-canary"]],
+    ids=lambda key: repr(key)[:20],
+)
+def test_what_no_header_could_carry_is_no_key(admin, key):
+    reply = admin.put(document(admin, {"id": "k1", "key": key}), "*")
+    details = assert_error(reply, 400, "BAD_REQUEST")
+    assert "/llm/models/m/upstreams/0/keys/0/key" in paths_of(details)
+    assert_error(admin.get(), 404, "NOT_FOUND")
+
+
+def test_a_plaintext_stays_in_the_request_alone(admin):
+    """Also one that was refused, replaced, or came with a conflict."""
+    gateway = admin.gateway
+    plaintexts = [new_key() for _ in range(6)]
+    name = f"m-{secrets.token_hex(4)}"
+    key = [{"id": "k1", "key": plaintext} for plaintext in plaintexts]
+    replies = [admin.put(document(admin, key[0], name=name), "*")]
+    tag = replies[0].headers["etag"]
+    replies.append(admin.put(document(admin, key[1], name=name), tag))  # replaces
+    replies.append(admin.put(document(admin, key[2], name=name), tag))  # conflicts
+    replies.append(admin.put(document(admin, key[3] | {"ciphertext": "v1.x"}, name=name), "*"))  # two forms
+    replies.append(admin.put(document(admin, key[4] | {plaintexts[4]: 1}, name=name) | {"surprise": 1}, "*"))
+    replies.append(admin.put(json.dumps(document(admin, key[5], name=name)).encode()[:-1], "*"))  # half of a document
+    assert [reply.status for reply in replies] == [200, 200, 409, 400, 400, 400]
+    wait_until(lambda: name in gateway.model_names(), "the keeper has seen the document", 5)
+    replies.append(admin.get())
+    texts = {f"reply {n}": reply.body + str(reply.headers).encode() for n, reply in enumerate(replies)}
+    for path in gateway.folder.rglob("*"):
+        if path.is_file():
+            texts[str(path.relative_to(gateway.folder))] = path.read_bytes()
+    assert any(place.startswith("state/configkv/history") for place in texts), texts.keys()
+    assert any(place.startswith("run/snapshot.") for place in texts), texts.keys()
+    del texts["admin.token"], texts["master.key"]
+    texts["reply 4"] = texts["reply 4"].replace(plaintexts[4].encode(), b"")  # the name of an unknown member
+    assert_clean([*plaintexts, admin.token, gateway.master_key], texts)
+
+
+# Faults
+
+
+def test_every_fault_of_a_document_is_named_and_nothing_stored(admin):
+    tree = document(admin, {"id": "k1", "key": new_key()}, {"id": "k1"})
+    tree["surprise"] = 1
+    tree["llm"]["models"]["m"]["upstreams"][0]["baseURL"] = "ftp://x"
+    details = assert_error(admin.put(tree, "*"), 400, "BAD_REQUEST")
+    paths = paths_of(details)
+    for place in ("/surprise", "/llm/models/m/upstreams/0/baseURL", "/llm/models/m/upstreams/0/keys/1"):
+        assert place in paths, paths
+    assert_error(admin.get(), 404, "NOT_FOUND")
+
+
+def test_a_refused_document_leaves_the_one_in_force(admin):
+    tag = admin.create(document(admin))
+    assert_error(admin.put({"llm": {"models": 5}}, tag), 400, "BAD_REQUEST")
+    assert admin.get().headers["etag"] == tag
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"llm":{},"llm":{}}', b'{"llm":"\\u0000"}'], ids=repr)
+def test_what_is_no_document_is_refused(admin, body):
+    details = assert_error(admin.put(body, "*"), 400, "BAD_REQUEST")
+    assert len(paths_of(details)) > 0
+
+
+def test_hundreds_of_faults_are_counted_and_the_first_hundred_named(admin):
+    tree = document(admin) | {f"surprise-{n}": n for n in range(300)}
+    reply = admin.put(tree, "*")
+    details = assert_error(reply, 400, "BAD_REQUEST")
+    assert len(paths_of(details)) == 100
+    assert "300" in reply.json()["message"]
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_only_json_is_taken(admin, content_type):
+    assert_error(admin.put(document(admin), "*", content_type), 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+def test_a_document_over_the_limit_is_refused(admin):
+    tree = document(admin)
+    filler = MAX_BODY_BYTES - len(json.dumps(tree))
+    fits = json.dumps(tree).encode() + b" " * filler
+    assert_error(admin.put(fits + b" ", "*"), 413, "PAYLOAD_TOO_LARGE")
+    assert_error(admin.put(fits + b" " * 20_000_000, "*"), 413, "PAYLOAD_TOO_LARGE")
+    assert_error(admin.get(), 404, "NOT_FOUND")
+    assert admin.put(fits, "*").status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "PATCH", "HEAD"])
+def test_other_methods_are_named_not_allowed(admin, method):
+    reply = admin.gateway.call(method, CONFIG, key=admin.token)
+    if method == "HEAD":
+        reply.read_until("\r\n\r\n")
+        assert reply.received.startswith(b"HTTP/1.1 405 ") and b"\r\nallow: get, put\r\n" in reply.received.lower()
+        return
+    reply = reply.reply()
+    assert_error(reply, 405, "METHOD_NOT_ALLOWED")
+    assert reply.headers["allow"] == "GET, PUT"
+
+
+@pytest.mark.parametrize("path", ["/api/admin", "/api/admin/", "/api/admin/other", CONFIG + "/", CONFIG + "x"])
+def test_other_paths_hold_nothing(admin, path):
+    assert_error(admin.ask("GET", path), 404, "NOT_FOUND")
+
+
+# The master key, and the record
+
+
+NO_MODELS = {"llm": {"models": {}}, "tts": {"models": {}}}
+
+
+def test_without_a_master_key_only_keys_cannot_be_set(module_admin, base_urls, upstream, tmp_path):
+    gateway = Gateway(tmp_path, base_urls, upstream)
+    bare = Admin(gateway, environment={"LLM_ROUTER_MASTER_KEY_FILE": ""})
+    try:
+        bare.wait_for_socket()
+        key = {"id": "k1", "key": new_key()}
+        replies = [put_directly(bare, document(module_admin, key)), put_directly(bare, NO_MODELS)]
+    finally:
+        bare.process.stop()
+    status, body = replies[0]
+    assert status == 400
+    assert paths_of(body["details"]) == ["/llm/models/m/upstreams/0/keys/0/key"]
+    assert "master key" in body["details"][0]["message"]
+    assert replies[1][0] == 200
+
+
+def put_directly(admin, tree):
+    """Past lighttpd, which this gateway does not have."""
+    body = json.dumps(tree).encode()
+    params = {
+        "REQUEST_METHOD": "PUT",
+        "SCRIPT_NAME": "/api/admin",
+        "PATH_INFO": "/llm-router-config",
+        "CONTENT_TYPE": "application/json",
+        "CONTENT_LENGTH": str(len(body)),
+        "HTTP_IF_MATCH": "*",
+        "HTTP_AUTHORIZATION": f"Bearer {admin.token}",
+    }
+    call = FastCgiCall(admin.socket, params)
+    call.send_body(body)
+    status, _, text = call.read_reply()
+    return status, json.loads(text)
+
+
+def test_each_change_is_on_record_with_its_author(admin):
+    reply = admin.put(document(admin, name=f"m-{secrets.token_hex(4)}"), "*")
+    version = reply.json()["version"]
+    history = admin.gateway.state_dir / "configkv" / "history" / "LLM_ROUTER_CONFIG"
+    assert [path for path in history.iterdir() if path.name.endswith(version)], list(history.iterdir())
+    lines = [line for line in admin.process.log_text().splitlines() if version in line]
+    assert [json.loads(line)["actor"] for line in lines] == ["token"]

@@ -1,0 +1,746 @@
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "core/config/entry.h"
+#include "core/config/field.h"
+#include "core/config/provider.h"
+#include "core/config/snapshot.h"
+#include "core/crypto/digest.h"
+#include "core/json/scan.h"
+#include "core/store/store.h"
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+
+/* Bytes 0 to 31; the ciphertexts hold sk-test-1234567890 for gpt|k1, and nothing for credential|openrouter.
+ */
+#define MASTER "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+#define SEALED "v1.AAECAwQFBgcICQoL.JkoRwjFClio6RY28mZ-qW5fH.BgmvtD1A9OaTYlE6pTNzzw"
+#define CREDENTIAL "v1.________________..CWG5twTzkFOYQDMQkYk3cw"
+#define KEY "{\"id\":\"k1\",\"ciphertext\":\"" SEALED "\"}"
+
+/* A document with one model, one upstream and one key, and something more at each place. */
+#define MODEL(upstream_more, model_more) \
+    "{\"upstreams\":[{\"baseURL\":\"https://h/v1\",\"keys\":[" KEY "]" upstream_more "}]" model_more "}"
+#define TREE(upstream_more, model_more, more) \
+    "{\"llm\":{\"models\":{\"gpt\":" MODEL(upstream_more, model_more) "}}" more "}"
+#define UPSTREAMS(list) "{\"llm\":{\"models\":{\"gpt\":{\"upstreams\":" list "}}}}"
+#define KEYS(list) UPSTREAMS("[{\"baseURL\":\"https://h\",\"keys\":" list "}]")
+#define BASE_URL(url) UPSTREAMS("[{\"baseURL\":" url ",\"keys\":[" KEY "]}]")
+#define AT_UPSTREAM "/llm/models/gpt/upstreams/0"
+
+static struct arena *arena;
+static struct entry_faults faults;
+
+static void set_up(void)
+{
+    arena = arena_new();
+    memset(&faults, 0, sizeof(faults));
+}
+
+static void tear_down(void)
+{
+    arena_free(arena);
+}
+
+/* "PATH: message" lines. */
+static const char *all_faults(void)
+{
+    const char *text = "";
+    for (size_t i = 0; i < faults.count; i++)
+        text = arena_printf(arena, "%s%s: %s\n", text, faults.items[i].path, faults.items[i].message);
+    return text;
+}
+
+static const struct {
+    enum entry_id entry;
+    const char *document;
+} accepted[] = {
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}}}" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{}},\"defaults\":{}}" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{}}" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", "", "") },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE(",\"timeoutMs\":1,\"plainTimeoutMs\":3600000,\"connectTimeoutMs\":5", "", "") },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE(",\"dialect\":\"chat\",\"supplierModel\":\"s\",\"account\":\"a\"", "", "") },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerName\":\"x-api-key\",\"headerTemplate\":\"{KEY}\"", "", "") },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE(",\"headers\":{\"anthropic-version\":\"2023-06-01\",\"x\":\"\"}", "", "") },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"fallbackTriggers\":{\"httpCodes\":[],\"onTimeout\":false}", "") },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"fallbackTriggers\":{}", "") },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE("", ",\"streamIdleTimeoutMs\":5", ",\"defaults\":{\"plainTimeoutMs\":7}") },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      "{\"credentials\":{\"openrouter\":{\"ciphertext\":\"" CREDENTIAL
+      "\"}},\"llm\":{\"models\":{\"gpt\":{\"upstreams\":[{"
+      "\"baseURL\":\"http://[::1]:8080\",\"keys\":[{\"id\":\"a\",\"credential\":\"openrouter\"}]}]}}}}" },
+    /* One key id in two upstreams of a model. */
+    { ENTRY_LLM_ROUTER_CONFIG, UPSTREAMS("[{\"baseURL\":\"https://a\",\"keys\":[" KEY
+                                         "]},{\"baseURL\":\"https://b\",\"keys\":[" KEY "]}]") },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"openrouter/m:free 模型\":" MODEL("", "") "}}}" },
+    { ENTRY_DEFAULT_CHAT_MODEL, "\"gpt\"" },
+    { ENTRY_DEFAULT_CHAT_MODEL, " \"gpt\"\n" },
+    { ENTRY_CALLER_KEYS, "{\"keys\":[]}" },
+    { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":"
+                         "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
+                         "\"owner\":\"o\",\"models\":[\"m\"],\"createdAt\":\"2026-01-01T00:00:00Z\"}]}" },
+};
+
+START_TEST(a_valid_document_is_accepted)
+{
+    int r = entry_check(accepted[_i].entry, span_cstr(accepted[_i].document), arena, &faults);
+    ck_assert_msg(r == 0 && faults.count == 0, "%s\n%s", accepted[_i].document, all_faults());
+}
+END_TEST
+
+static const struct {
+    enum entry_id entry;
+    const char *document, *path, *message; /* part of the message */
+} refused[] = {
+    /* not a document */
+    { ENTRY_LLM_ROUTER_CONFIG, "", "", "not valid JSON" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},}", "", "at byte 21" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}}} x", "", "at byte 22" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"llm\":{}}", "", "a repeated member at byte 21" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"a\\u0000b\":{}}}}", "", "NUL" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"\xff\":{}}}}", "", "not UTF-8" },
+    { ENTRY_LLM_ROUTER_CONFIG, "[]", "", "found a list of 0, expected an object" },
+    { ENTRY_LLM_ROUTER_CONFIG, "null", "", "null" },
+    { ENTRY_LLM_ROUTER_CONFIG, "7", "", "found the number 7, expected an object" },
+    /* members */
+    { ENTRY_LLM_ROUTER_CONFIG, "{}", "/llm", "is missing" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":null}", "/llm", "found null" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{}}", "/llm/models", "is missing" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":[]}}", "/llm/models", "found a list" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"asr\":{}}", "/asr", "unknown member" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"baseUrl\":\"x\"", "", ""), AT_UPSTREAM "/baseUrl", "\"baseURL\"" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutms\":5", "", ""), AT_UPSTREAM "/timeoutms", "\"timeoutMs\"" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"fallbackTrigger\":{}", ""), "/llm/models/gpt/fallbackTrigger",
+      "\"fallbackTriggers\"" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"a/b~c\":1", "", ""), AT_UPSTREAM "/a~1b~0c", "unknown member" },
+    /* reserved */
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"weight\":1", "", ""), AT_UPSTREAM "/weight", "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"enabled\":true", "", ""), AT_UPSTREAM "/enabled",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"rpm\":1", "", ""), AT_UPSTREAM "/rpm", "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"tpm\":1", "", ""), AT_UPSTREAM "/tpm", "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"priceRef\":1", "", ""), AT_UPSTREAM "/priceRef",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"maxConcurrency\":1", "", ""), AT_UPSTREAM "/maxConcurrency",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":1", ""), "/llm/models/gpt/heartbeatMs",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"hedgeAfterMs\":1", ""), "/llm/models/gpt/hedgeAfterMs",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"strategy\":1", ""), "/llm/models/gpt/strategy",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"a\":{}}}}", "/tts/models",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":[]}}", "/tts/models",
+      "expected an empty object" },
+    { ENTRY_CALLER_KEYS,
+      "{\"keys\":[{\"id\":\"a\",\"sha256\":"
+      "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
+      "\"limits\":{}}]}",
+      "/keys/0/limits", "not supported yet" },
+    /* numbers and words */
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":0", "", ""), AT_UPSTREAM "/timeoutMs",
+      "found the number 0, expected a whole number from 1 to 3600000" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":3600001", "", ""), AT_UPSTREAM "/timeoutMs", "3600001" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":1.5", "", ""), AT_UPSTREAM "/timeoutMs", "1.5" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":99999999999999999999", "", ""), AT_UPSTREAM "/timeoutMs",
+      "expected a whole number" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":\"5\"", "", ""), AT_UPSTREAM "/timeoutMs",
+      "found a text of 1 bytes" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"dialect\":\"chatt\"", "", ""), AT_UPSTREAM "/dialect",
+      "found \"chatt\", expected \"chat\"" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"fallbackTriggers\":{\"onTimeout\":1}", ""),
+      "/llm/models/gpt/fallbackTriggers/onTimeout", "expected true or false" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"fallbackTriggers\":{\"httpCodes\":[429,200]}", ""),
+      "/llm/models/gpt/fallbackTriggers/httpCodes/1", "from 300 to 599" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", "", ",\"defaults\":{\"fallbackHttpCodes\":[600]}"),
+      "/defaults/fallbackHttpCodes/0", "600" },
+    /* URLs; what is wrong is named, the URL is not shown */
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"\""), AT_UPSTREAM "/baseURL", "1 to 2000 bytes" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"api.openai.com/v1\""), AT_UPSTREAM "/baseURL", "no whole URL" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://\""), AT_UPSTREAM "/baseURL", "no whole URL" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https:///v1\""), AT_UPSTREAM "/baseURL", "expected an http" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"ftp://h/v1\""), AT_UPSTREAM "/baseURL", "scheme" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"file:///etc/passwd\""), AT_UPSTREAM "/baseURL",
+      "expected an http" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://u:p@h/v1\""), AT_UPSTREAM "/baseURL",
+      "user and password" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://u@h/v1\""), AT_UPSTREAM "/baseURL", "user and password" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://h/v1?a=b\""), AT_UPSTREAM "/baseURL", "query" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://h/v1?\""), AT_UPSTREAM "/baseURL", "query" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://h/v1#a\""), AT_UPSTREAM "/baseURL", "fragment" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://h:99999/\""), AT_UPSTREAM "/baseURL", "no whole URL" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://h/a b\""), AT_UPSTREAM "/baseURL", "blank" },
+    { ENTRY_LLM_ROUTER_CONFIG, BASE_URL("\"https://h/a\\r\\nx\""), AT_UPSTREAM "/baseURL", "control" },
+    /* headers */
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerName\":\"a b\"", "", ""), AT_UPSTREAM "/headerName", "token" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerName\":\"a:\"", "", ""), AT_UPSTREAM "/headerName", "token" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerName\":\"HOST\"", "", ""), AT_UPSTREAM "/headerName", "own" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerName\":\"Content-Length\"", "", ""), AT_UPSTREAM "/headerName",
+      "own" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerTemplate\":\"Bearer\"", "", ""), AT_UPSTREAM "/headerTemplate",
+      "does not hold {KEY}" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerTemplate\":\"{KEY}{KEY}\"", "", ""),
+      AT_UPSTREAM "/headerTemplate", "more than once" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headerTemplate\":\"{KEY}\\n\"", "", ""),
+      AT_UPSTREAM "/headerTemplate", "control" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"Expect\":\"x\"}", "", ""), AT_UPSTREAM "/headers/Expect",
+      "own" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"x\":\"a\\r\\nb: c\"}", "", ""), AT_UPSTREAM "/headers/x",
+      "control" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"x\":1}", "", ""), AT_UPSTREAM "/headers/x", "number 1" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"authorization\":\"x\"}", "", ""),
+      AT_UPSTREAM "/headers/authorization", "carries the key" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"x-a\":\"1\",\"X-A\":\"2\"}", "", ""),
+      AT_UPSTREAM "/headers/X-A", "twice" },
+    /* names and keys */
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"a|b\":" MODEL("", "") "}}}", "/llm/models/a|b",
+      "\"|\"" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"a\\nb\":" MODEL("", "") "}}}", "/llm/models/a\nb",
+      "control" },
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"\":" MODEL("", "") "}}}", "/llm/models/",
+      "1 to 200" },
+    { ENTRY_LLM_ROUTER_CONFIG, UPSTREAMS("[]"), "/llm/models/gpt/upstreams", "found a list of 0" },
+    { ENTRY_LLM_ROUTER_CONFIG, UPSTREAMS("[5]"), "/llm/models/gpt/upstreams/0", "expected an object" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[]"), AT_UPSTREAM "/keys", "found a list of 0" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[{\"ciphertext\":\"" SEALED "\"}]"), AT_UPSTREAM "/keys/0/id",
+      "missing" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[{\"id\":\"a|b\",\"ciphertext\":\"" SEALED "\"}]"),
+      AT_UPSTREAM "/keys/0/id", "\"|\"" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[" KEY "," KEY "]"), AT_UPSTREAM "/keys/1/id",
+      "repeats the id of key 0" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[{\"id\":\"a\"}]"), AT_UPSTREAM "/keys/0", "found none of" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[{\"id\":\"a\",\"ciphertext\":\"sk-live\"}]"),
+      AT_UPSTREAM "/keys/0/ciphertext", "not of that form" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[{\"id\":\"a\",\"ciphertext\":\"" SEALED "\",\"key\":\"sk-live\"}]"),
+      AT_UPSTREAM "/keys/0/key", "never stored" },
+    { ENTRY_LLM_ROUTER_CONFIG, KEYS("[{\"id\":\"a\",\"credential\":\"nobody\"}]"),
+      AT_UPSTREAM "/keys/0/credential", "no member of /credentials" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE("", "", ",\"credentials\":{\"a\":{\"key\":\"x\",\"ciphertext\":\"" SEALED "\"}}"),
+      "/credentials/a/key", "never stored" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      UPSTREAMS("[{\"baseURL\":\"https://a/\",\"keys\":[" KEY "]},{\"baseURL\":\"https://a\",\"keys\":[" KEY
+                "]}]"),
+      "/llm/models/gpt/upstreams/1", "give each an \"id\"" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      UPSTREAMS("[{\"id\":\"x\",\"baseURL\":\"https://a/\",\"keys\":[" KEY
+                "]},{\"id\":\"x\",\"baseURL\":\"https://b\",\"keys\":[" KEY "]}]"),
+      "/llm/models/gpt/upstreams/1/id", "repeats the id of upstream 0" },
+    { ENTRY_DEFAULT_CHAT_MODEL, "gpt", "", "not valid JSON" },
+    { ENTRY_DEFAULT_CHAT_MODEL, "\"\"", "", "1 to 200" },
+    { ENTRY_DEFAULT_CHAT_MODEL, "{}", "", "found an object" },
+    { ENTRY_DEFAULT_CHAT_MODEL, "\"a|b\"", "", "\"|\"" },
+    { ENTRY_CALLER_KEYS, "{}", "/keys", "missing" },
+    { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":\"AA\"}]}", "/keys/0/sha256",
+      "64 lower-case hex" },
+    { ENTRY_CALLER_KEYS,
+      "{\"keys\":[{\"id\":\"a\",\"sha256\":"
+      "\"BA7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}]}",
+      "/keys/0/sha256", "64 lower-case hex" },
+    { ENTRY_CALLER_KEYS,
+      "{\"keys\":[{\"id\":\"a\",\"sha256\":"
+      "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"},"
+      "{\"id\":\"b\",\"sha256\":\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}]}",
+      "/keys/1/sha256", "repeats the sha256 of key 0" },
+    { ENTRY_CALLER_KEYS,
+      "{\"keys\":[{\"id\":\"a\",\"sha256\":"
+      "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"},"
+      "{\"id\":\"a\",\"sha256\":\"aa7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}]}",
+      "/keys/1/id", "repeats the id of key 0" },
+};
+
+START_TEST(a_fault_is_named_with_its_place_and_what_is_allowed)
+{
+    bool found = false;
+    int r = entry_check(refused[_i].entry, span_cstr(refused[_i].document), arena, &faults);
+    ck_assert_msg(r == ERR_FORMAT, "accepted: %s", refused[_i].document);
+    for (size_t i = 0; i < faults.count; i++)
+        found = found || (strcmp(faults.items[i].path, refused[_i].path) == 0 &&
+                          strstr(faults.items[i].message, refused[_i].message) != NULL);
+    ck_assert_msg(found, "%s\nexpected %s: …%s…\nfound\n%s", refused[_i].document, refused[_i].path,
+                  refused[_i].message, all_faults());
+    ck_assert_msg(strstr(all_faults(), "sk-live") == NULL, "a key is in\n%s", all_faults());
+}
+END_TEST
+
+START_TEST(all_faults_are_reported_in_the_order_of_the_document)
+{
+    static const char *const paths[] = {
+        "/defaults/plainTimeoutMs",         "/zzz",
+        "/llm/models/a/upstreams/0/weight", "/llm/models/a/upstreams/0/keys/0/ciphertext",
+        "/llm/models/a/strategy",           "/llm/models/b/upstreams",
+    };
+    const char *document =
+        "{\"defaults\":{\"plainTimeoutMs\":0},\"zzz\":1,\"llm\":{\"models\":{"
+        "\"a\":{\"upstreams\":[{\"weight\":1,\"baseURL\":\"http://h\",\"keys\":[{\"id\":\"k\","
+        "\"ciphertext\":5}]}],\"strategy\":1},\"b\":{\"upstreams\":{}}}}}";
+    ck_assert_int_eq(entry_check(ENTRY_LLM_ROUTER_CONFIG, span_cstr(document), arena, &faults), ERR_FORMAT);
+    ck_assert_msg(faults.count == COUNT(paths), "%s", all_faults());
+    for (size_t i = 0; i < COUNT(paths); i++)
+        ck_assert_str_eq(faults.items[i].path, paths[i]);
+}
+END_TEST
+
+START_TEST(faults_beyond_the_hundredth_are_counted)
+{
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    buf_append_cstr(&text, "{\"llm\":{\"models\":{}}");
+    for (int i = 0; i < 130; i++)
+        buf_printf(&text, ",\"unknown%d\":1", i);
+    buf_append_cstr(&text, "}");
+    ck_assert_int_eq(entry_check(ENTRY_LLM_ROUTER_CONFIG, buf_span(&text), arena, &faults), ERR_FORMAT);
+    ck_assert_uint_eq(faults.count, 100);
+    ck_assert_uint_eq(faults.dropped, 30);
+    buf_free(&text);
+}
+END_TEST
+
+START_TEST(a_very_long_name_is_cut_in_the_path_and_in_no_character)
+{
+    char name[700];
+    for (size_t i = 0; i < 699; i += 3)
+        memcpy(name + i, "模", 3);
+    const char *document = arena_printf(arena, "{\"llm\":{\"models\":{}},\"%.699s\":1}", name);
+    ck_assert_int_eq(entry_check(ENTRY_LLM_ROUTER_CONFIG, span_cstr(document), arena, &faults), ERR_FORMAT);
+    ck_assert_uint_lt(strlen(faults.items[0].path), 210);
+    ck_assert(utf8_valid(span_cstr(faults.items[0].path), NULL));
+}
+END_TEST
+
+START_TEST(a_document_nested_too_deeply_is_refused)
+{
+    char text[400];
+    memset(text, '[', 200);
+    memset(text + 200, ']', 200);
+    ck_assert_int_eq(entry_check(ENTRY_LLM_ROUTER_CONFIG, span_of(text, 400), arena, &faults), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(faults.items[0].message, "nested"));
+}
+END_TEST
+
+START_TEST(a_document_as_deep_as_the_scanner_allows_reaches_the_table)
+{
+    char text[2 * JSON_DEPTH_MAX];
+    memset(text, '[', JSON_DEPTH_MAX);
+    memset(text + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
+    ck_assert_int_eq(entry_check(ENTRY_LLM_ROUTER_CONFIG, span_of(text, sizeof(text)), arena, &faults),
+                     ERR_FORMAT);
+    ck_assert_str_eq(faults.items[0].message, "found a list of 1, expected an object");
+}
+END_TEST
+
+/* ---- compiling ---- */
+
+static struct span image;
+static size_t undecryptable;
+
+static const struct snap_root *compile(const char *tree, bool with_keys)
+{
+    struct envelope_keys keys;
+    struct entry_value values[ENTRY_COUNT] = { { .version = NULL } };
+    enum entry_id which = ENTRY_COUNT;
+    struct error e;
+    ck_assert_int_eq(envelope_keys_derive(&keys, span_cstr(MASTER), span_of("", 0), NULL), 0);
+    values[ENTRY_LLM_ROUTER_CONFIG] =
+        (struct entry_value){ span_cstr(tree), "0123456789abcdef0123456789abcdef" };
+    int r =
+        entry_compile(values, 42, with_keys ? &keys : NULL, arena, &image, &undecryptable, &which, &faults);
+    ck_assert_msg(r == 0, "%s", all_faults());
+    ck_assert_msg(snapshot_check(image, &e) == 0, "%s", e.text);
+    return (const void *)image.ptr;
+}
+
+static const struct snap_upstream *upstream(const struct snap_root *root, uint32_t i)
+{
+    const struct snap_model *model = snapshot_model(root, span_cstr("gpt"));
+    ck_assert_ptr_nonnull(model);
+    return SNAP_ITEM(root, model->upstreams, struct snap_upstream, i);
+}
+
+static bool has_codes(const struct snap_root *root, struct snap_vec codes, const uint32_t *expected, size_t n)
+{
+    return codes.count == n && memcmp(snap_at(root, codes.offset), expected, n * sizeof(*expected)) == 0;
+}
+
+START_TEST(an_absent_member_has_the_default_of_its_row)
+{
+    static const uint32_t codes[] = { 401, 402, 403, 429, 500, 502, 503, 504 };
+    const struct snap_root *root = compile(TREE("", "", ""), false);
+    const struct snap_model *model = snapshot_model(root, span_cstr("gpt"));
+    const struct snap_upstream *u = upstream(root, 0);
+    ck_assert_str_eq(snap_cstr(root, u->header_name), "Authorization");
+    ck_assert_str_eq(snap_cstr(root, u->header_template), "Bearer {KEY}");
+    ck_assert_str_eq(snap_cstr(root, u->dialect), "chat");
+    ck_assert(!snap_has(u->override_model) && !snap_has(u->supplier_model) && !snap_has(u->account));
+    ck_assert_uint_eq(u->headers.count, 0);
+    ck_assert_uint_eq(u->timeout_ms, 30000);
+    ck_assert_uint_eq(u->plain_timeout_ms, 0);
+    ck_assert_uint_eq(u->connect_timeout_ms, 10000);
+    ck_assert_uint_eq(model->stream_idle_timeout_ms, 120000);
+    ck_assert_uint_eq(model->full_chain_timeout_ms, 60000);
+    ck_assert_uint_eq(model->on_timeout, 1);
+    ck_assert(has_codes(root, model->http_codes, codes, COUNT(codes)));
+    ck_assert_uint_eq(root->client_stall_timeout_ms, 60000);
+}
+END_TEST
+
+START_TEST(defaults_are_those_of_the_document_wherever_they_stand)
+{
+    static const uint32_t codes[] = { 418 };
+    static const char defaults[] = "\"defaults\":{\"perAttemptTimeoutMs\":1,\"fullChainTimeoutMs\":2,"
+                                   "\"plainTimeoutMs\":3,\"connectTimeoutMs\":4,\"streamIdleTimeoutMs\":5,"
+                                   "\"clientStallTimeoutMs\":6,\"fallbackHttpCodes\":[418]}";
+    for (int first = 0; first < 2; first++) {
+        const char *models = "\"llm\":{\"models\":{\"gpt\":" MODEL("", "") "}}";
+        const struct snap_root *root = compile(
+            arena_printf(arena, "{%s,%s}", first ? defaults : models, first ? models : defaults), false);
+        const struct snap_model *model = snapshot_model(root, span_cstr("gpt"));
+        const struct snap_upstream *u = upstream(root, 0);
+        ck_assert_uint_eq(u->timeout_ms, 1);
+        ck_assert_uint_eq(model->full_chain_timeout_ms, 2);
+        ck_assert_uint_eq(u->plain_timeout_ms, 3);
+        ck_assert_uint_eq(u->connect_timeout_ms, 4);
+        ck_assert_uint_eq(model->stream_idle_timeout_ms, 5);
+        ck_assert_uint_eq(root->client_stall_timeout_ms, 6);
+        ck_assert(has_codes(root, model->http_codes, codes, 1));
+    }
+}
+END_TEST
+
+START_TEST(a_present_member_wins_over_the_default)
+{
+    static const uint32_t codes[] = { 300, 599 };
+    const struct snap_root *root = compile(
+        TREE(",\"timeoutMs\":11,\"plainTimeoutMs\":12,\"connectTimeoutMs\":13,\"headerName\":\"x-api-key\","
+             "\"headerTemplate\":\"k={KEY}\",\"overrideModel\":\"real\",\"headers\":{\"x-a\":\"1\",\"x-b\":"
+             "\"\"},"
+             "\"supplierModel\":\"s\",\"account\":\"acc\",\"id\":\"u\",\"provider\":\"p\"",
+             ",\"streamIdleTimeoutMs\":14,\"fallbackTriggers\":{\"httpCodes\":[300,599],\"onTimeout\":false}",
+             ",\"defaults\":{\"perAttemptTimeoutMs\":1}"),
+        false);
+    const struct snap_model *model = snapshot_model(root, span_cstr("gpt"));
+    const struct snap_upstream *u = upstream(root, 0);
+    ck_assert_uint_eq(u->timeout_ms, 11);
+    ck_assert_uint_eq(u->plain_timeout_ms, 12);
+    ck_assert_uint_eq(u->connect_timeout_ms, 13);
+    ck_assert_str_eq(snap_cstr(root, u->header_name), "x-api-key");
+    ck_assert_str_eq(snap_cstr(root, u->header_template), "k={KEY}");
+    ck_assert_str_eq(snap_cstr(root, u->override_model), "real");
+    ck_assert_str_eq(snap_cstr(root, u->supplier_model), "s");
+    ck_assert_str_eq(snap_cstr(root, u->account), "acc");
+    ck_assert_str_eq(snap_cstr(root, u->id), "u");
+    ck_assert_str_eq(snap_cstr(root, u->provider), "p");
+    ck_assert_uint_eq(u->headers.count, 2);
+    const struct snap_header_line *line = SNAP_ITEM(root, u->headers, struct snap_header_line, 1);
+    ck_assert_str_eq(snap_cstr(root, line->name), "x-b");
+    ck_assert_str_eq(snap_cstr(root, line->value), "");
+    ck_assert_uint_eq(model->stream_idle_timeout_ms, 14);
+    ck_assert_uint_eq(model->on_timeout, 0);
+    ck_assert(has_codes(root, model->http_codes, codes, 2));
+}
+END_TEST
+
+static const struct {
+    const char *base, *url, *host, *provider;
+} urls[] = {
+    { "https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/chat/completions", "openrouter.ai",
+      "openrouter" },
+    { "https://openrouter.ai/api/v1//", "https://openrouter.ai/api/v1/chat/completions", "openrouter.ai",
+      "openrouter" },
+    { "https://API.OpenAI.com/v1/", "https://API.OpenAI.com/v1/chat/completions", "api.openai.com",
+      "openai" },
+    { "http://127.0.0.1:8080", "http://127.0.0.1:8080/chat/completions", "127.0.0.1", "127.0.0.1" },
+    { "http://[::1]:8080/", "http://[::1]:8080/chat/completions", "[::1]", "[::1]" },
+    { "https://x.openai.azure.com/openai/v1", "https://x.openai.azure.com/openai/v1/chat/completions",
+      "x.openai.azure.com", "azure" },
+};
+
+START_TEST(the_url_is_the_base_without_its_last_slashes_and_the_endpoint)
+{
+    const char *tree = arena_printf(arena, BASE_URL("\"%s\""), urls[_i].base);
+    const struct snap_root *root = compile(tree, false);
+    const struct snap_upstream *u = upstream(root, 0);
+    ck_assert_str_eq(snap_cstr(root, u->url), urls[_i].url);
+    ck_assert_str_eq(snap_cstr(root, u->host), urls[_i].host);
+    ck_assert_str_eq(snap_cstr(root, u->provider), urls[_i].provider);
+}
+END_TEST
+
+static const struct {
+    const char *host, *provider;
+} hosts[] = {
+    { "api.anthropic.com", "anthropic" },
+    { "generativelanguage.googleapis.com", "gemini" },
+    { "us-central1-aiplatform.googleapis.com", "vertex" },
+    { "aiplatform.googleapis.com", "vertex" },
+    { "bedrock-runtime.us-east-1.amazonaws.com", "bedrock" },
+    { "api.moonshot.cn", "moonshot" },
+    { "api.z.ai", "zhipu" },
+    { "dashscope-intl.aliyuncs.com", "dashscope" },
+    { "ark.cn-beijing.volces.com", "ark" },
+    { "api.minimax.io", "minimax" },
+    { "api.minimaxi.com", "minimax" },
+    { "api.cohere.ai", "cohere" },
+    { "integrate.api.nvidia.com", "nvidia" },
+    { "evil-openrouter.ai", "evil-openrouter.ai" },
+    { "openrouter.ai.example", "openrouter.ai.example" },
+    { "localhost", "localhost" },
+};
+
+START_TEST(the_provider_is_known_from_the_host)
+{
+    ck_assert_str_eq(provider_of_host(hosts[_i].host), hosts[_i].provider);
+}
+END_TEST
+
+START_TEST(an_id_is_derived_from_what_the_upstream_is_not_from_its_place)
+{
+    char expected[16] = "u-";
+    fingerprint(span_cstr("gpt|chat|https://b|real"), 12, expected + 2);
+    static const char a[] = "{\"baseURL\":\"https://a\",\"keys\":[" KEY "]}";
+    static const char b[] =
+        "{\"baseURL\":\"https://b/\",\"overrideModel\":\"real\",\"keys\":[" KEY "],\"timeoutMs\":5}";
+    const struct snap_root *root = compile(arena_printf(arena, UPSTREAMS("[%s,%s]"), a, b), false);
+    ck_assert_str_eq(snap_cstr(root, upstream(root, 1)->id), expected);
+    root = compile(arena_printf(arena, UPSTREAMS("[%s,%s]"), b, a), false);
+    ck_assert_str_eq(snap_cstr(root, upstream(root, 0)->id), expected);
+    ck_assert_str_ne(snap_cstr(root, upstream(root, 1)->id), expected);
+}
+END_TEST
+
+static const char with_credential[] =
+    "{\"credentials\":{\"openrouter\":{\"ciphertext\":\"" CREDENTIAL
+    "\"}},\"llm\":{\"models\":{\"gpt\":{\"upstreams\":"
+    "[{\"baseURL\":\"https://h\",\"keys\":[" KEY ",{\"id\":\"k2\",\"credential\":\"openrouter\"},"
+    "{\"id\":\"k3\",\"ciphertext\":\"" SEALED "\"}]}]}}}}";
+
+START_TEST(keys_have_their_additional_data_and_the_fingerprint_of_what_they_hold)
+{
+    char expected[SNAPSHOT_FP_BYTES];
+    const struct snap_root *root = compile(with_credential, true);
+    const struct snap_key *keys = SNAP_ITEM(root, upstream(root, 0)->keys, struct snap_key, 0);
+    fingerprint(span_cstr("sk-test-1234567890"), 8, expected);
+    ck_assert_str_eq(keys[0].fingerprint, expected);
+    ck_assert_str_eq(snap_cstr(root, keys[0].aad), "gpt|k1");
+    fingerprint(span_cstr(""), 8, expected);
+    ck_assert_str_eq(keys[1].fingerprint, expected);
+    ck_assert_str_eq(snap_cstr(root, keys[1].id), "k2");
+    ck_assert_str_eq(snap_cstr(root, keys[1].aad), "credential|openrouter");
+    ck_assert_str_eq(snap_cstr(root, keys[1].ciphertext), CREDENTIAL);
+    /* Sealed for another place: counted, and no failure. */
+    ck_assert_str_eq(keys[2].fingerprint, "");
+    ck_assert_uint_eq(undecryptable, 1);
+    root = compile(with_credential, false);
+    ck_assert_str_eq(SNAP_ITEM(root, upstream(root, 0)->keys, struct snap_key, 0)->fingerprint, "");
+    ck_assert_uint_eq(undecryptable, 3);
+}
+END_TEST
+
+START_TEST(no_plaintext_is_in_the_image)
+{
+    compile(with_credential, true);
+    ck_assert_ptr_null(memmem(image.ptr, image.len, "sk-test", 7));
+}
+END_TEST
+
+START_TEST(the_root_says_which_generation_of_which_document_it_is)
+{
+    const struct snap_root *root = compile(TREE("", "", ""), false);
+    ck_assert_uint_eq(root->generation, 42);
+    ck_assert_str_eq(root->tree_version, "0123456789abcdef0123456789abcdef");
+    ck_assert_uint_eq(root->has_tree, 1);
+    ck_assert_uint_gt(root->compiled_wall_us, 0);
+}
+END_TEST
+
+START_TEST(one_document_gives_one_image_apart_from_its_time)
+{
+    compile(with_credential, true);
+    struct span first = image;
+    ((struct snap_root *)(uintptr_t)first.ptr)->compiled_wall_us = 0;
+    compile(with_credential, true);
+    ((struct snap_root *)(uintptr_t)image.ptr)->compiled_wall_us = 0;
+    ck_assert(span_eq(first, image));
+}
+END_TEST
+
+START_TEST(the_entry_that_is_refused_is_named_and_nothing_is_given)
+{
+    struct entry_value values[ENTRY_COUNT] = { { .version = NULL } };
+    enum entry_id which = ENTRY_COUNT;
+    struct span untouched = span_of("x", 1);
+    size_t n = 77;
+    values[ENTRY_CALLER_KEYS] = (struct entry_value){ span_cstr("{"), "v" };
+    ck_assert_int_eq(entry_compile(values, 1, NULL, arena, &untouched, &n, &which, &faults), ERR_FORMAT);
+    ck_assert_int_eq(which, ENTRY_CALLER_KEYS);
+    ck_assert_uint_gt(faults.count, 0);
+    ck_assert_str_eq(untouched.ptr, "x");
+    ck_assert_uint_eq(n, 77);
+}
+END_TEST
+
+/* Each upstream's URL is stored with a name of the model: an image larger than its document. */
+START_TEST(an_image_beyond_the_limit_is_refused)
+{
+    struct buf text;
+    struct entry_value values[ENTRY_COUNT] = { { .version = NULL } };
+    enum entry_id which;
+    buf_init(&text, STORE_VALUE_LIMIT_BYTES);
+    char path[1900];
+    memset(path, 'p', sizeof(path));
+    buf_append_cstr(&text, "{\"llm\":{\"models\":{");
+    for (int i = 0; i < 4500; i++)
+        buf_printf(&text,
+                   "%s\"m%d\":{\"upstreams\":[{\"baseURL\":\"https://h/%.1900s\",\"keys\":[" KEY "]}]}",
+                   i == 0 ? "" : ",", i, path);
+    buf_append_cstr(&text, "}}}");
+    ck_assert(!text.overflowed);
+    values[ENTRY_LLM_ROUTER_CONFIG] = (struct entry_value){ buf_span(&text), "v" };
+    ck_assert_int_eq(entry_compile(values, 1, NULL, arena, &image, &undecryptable, &which, &faults),
+                     ERR_LIMIT);
+    ck_assert_int_eq(entry_check(ENTRY_LLM_ROUTER_CONFIG, buf_span(&text), arena, &faults), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(faults.items[0].message, "snapshot"));
+    buf_free(&text);
+}
+END_TEST
+
+/* ---- the table itself ---- */
+
+static void check_record(const struct record *record)
+{
+    for (size_t i = 0; i < record->n_fields; i++) {
+        const struct field *field = &record->fields[i];
+        size_t len = field->doc == NULL ? 0 : strlen(field->doc);
+        ck_assert_msg(len > 0, "%s has no doc", field->name);
+        if (field->kind != FIELD_REFUSED && field->kind != FIELD_EMPTY)
+            ck_assert_msg(field->doc[len - 1] == '.', "%s: the doc is no sentence", field->name);
+        ck_assert_msg(!(field->is_required && (field->preset != NULL || field->inherits != NULL)),
+                      "%s is required and has a default", field->name);
+        if (field->inherits != NULL) {
+            const struct field *from = field_of_defaults(field->inherits);
+            ck_assert_msg(from != NULL && from->kind == field->kind, "%s inherits %s", field->name,
+                          field->inherits);
+        }
+        if (field->kind == FIELD_TEXT || field->kind == FIELD_TEXTS || field->kind == FIELD_MAP)
+            ck_assert_msg(field->rule != NULL, "%s has no rule", field->name);
+        if (field->record != NULL)
+            check_record(field->record);
+    }
+}
+
+START_TEST(every_row_is_complete)
+{
+    for (size_t i = 0; i < ENTRY_COUNT; i++) {
+        const struct field *field = entry_row((enum entry_id)i)->field;
+        ck_assert_ptr_nonnull(field->doc);
+        if (field->record != NULL)
+            check_record(field->record);
+    }
+}
+END_TEST
+
+START_TEST(entries_are_found_by_name)
+{
+    enum entry_id id;
+    for (size_t i = 0; i < ENTRY_COUNT; i++) {
+        ck_assert_int_eq(entry_by_name(span_cstr(entry_name((enum entry_id)i)), &id), 0);
+        ck_assert_uint_eq((size_t)id, i);
+    }
+    ck_assert_int_eq(entry_by_name(span_cstr("LLM_ROUTER"), &id), ERR_NOT_FOUND);
+}
+END_TEST
+
+static json_object *at(json_object *object, const char *pointer)
+{
+    json_object *found = NULL;
+    ck_assert_msg(json_pointer_get(object, pointer, &found) == 0, "the schema has no %s", pointer);
+    return found;
+}
+
+START_TEST(the_schema_has_the_fields_with_their_bounds_and_defaults)
+{
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    entry_schema(ENTRY_LLM_ROUTER_CONFIG, &text);
+    buf_append_char(&text, '\0');
+    json_object *schema = json_tokener_parse(text.data);
+    ck_assert_ptr_nonnull(schema);
+    json_object *upstream_schema =
+        at(schema, "/properties/llm/properties/models/additionalProperties/properties/upstreams/items");
+    ck_assert_int_eq(json_object_get_int(at(upstream_schema, "/properties/timeoutMs/maximum")), 3600000);
+    ck_assert_str_eq(json_object_get_string(at(upstream_schema, "/properties/headerName/default")),
+                     "Authorization");
+    ck_assert_int_eq(json_object_get_boolean(at(upstream_schema, "/additionalProperties")), 0);
+    ck_assert_str_eq(json_object_get_string(at(upstream_schema, "/required/0")), "baseURL");
+    ck_assert_str_eq(json_object_get_string(at(upstream_schema, "/properties/keys/items/oneOf/1/required/0")),
+                     "credential");
+    ck_assert(!json_object_object_get_ex(at(upstream_schema, "/properties"), "weight", NULL));
+    ck_assert_int_eq(
+        json_object_get_int(at(schema, "/properties/defaults/properties/perAttemptTimeoutMs/default")),
+        30000);
+    json_object_put(schema);
+    buf_free(&text);
+}
+END_TEST
+
+START_TEST(the_manual_names_every_field)
+{
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    entry_manual(&text);
+    buf_append_char(&text, '\0');
+    ck_assert_ptr_nonnull(strstr(text.data, ".Ss LLM_ROUTER_CONFIG/llm/models/NAME/upstreams/N/keys/N\n"));
+    ck_assert_ptr_nonnull(strstr(text.data, ".It Cm headerTemplate\n"));
+    ck_assert_ptr_nonnull(strstr(text.data, "by default \"Bearer {KEY}\"."));
+    ck_assert_ptr_nonnull(strstr(text.data, "Known, but refused: maxConcurrency, weight,"));
+    ck_assert_ptr_nonnull(strstr(text.data, ".Ss DEFAULT_CHAT_MODEL\n"));
+    buf_free(&text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("entry");
+    TCase *tests = tcase_create("entry");
+    tcase_set_timeout(tests, 30);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, a_valid_document_is_accepted, 0, COUNT(accepted));
+    tcase_add_loop_test(tests, a_fault_is_named_with_its_place_and_what_is_allowed, 0, COUNT(refused));
+    tcase_add_test(tests, all_faults_are_reported_in_the_order_of_the_document);
+    tcase_add_test(tests, faults_beyond_the_hundredth_are_counted);
+    tcase_add_test(tests, a_very_long_name_is_cut_in_the_path_and_in_no_character);
+    tcase_add_test(tests, a_document_nested_too_deeply_is_refused);
+    tcase_add_test(tests, a_document_as_deep_as_the_scanner_allows_reaches_the_table);
+    tcase_add_test(tests, an_absent_member_has_the_default_of_its_row);
+    tcase_add_test(tests, defaults_are_those_of_the_document_wherever_they_stand);
+    tcase_add_test(tests, a_present_member_wins_over_the_default);
+    tcase_add_loop_test(tests, the_url_is_the_base_without_its_last_slashes_and_the_endpoint, 0, COUNT(urls));
+    tcase_add_loop_test(tests, the_provider_is_known_from_the_host, 0, COUNT(hosts));
+    tcase_add_test(tests, an_id_is_derived_from_what_the_upstream_is_not_from_its_place);
+    tcase_add_test(tests, keys_have_their_additional_data_and_the_fingerprint_of_what_they_hold);
+    tcase_add_test(tests, no_plaintext_is_in_the_image);
+    tcase_add_test(tests, the_root_says_which_generation_of_which_document_it_is);
+    tcase_add_test(tests, one_document_gives_one_image_apart_from_its_time);
+    tcase_add_test(tests, the_entry_that_is_refused_is_named_and_nothing_is_given);
+    tcase_add_test(tests, an_image_beyond_the_limit_is_refused);
+    tcase_add_test(tests, every_row_is_complete);
+    tcase_add_test(tests, entries_are_found_by_name);
+    tcase_add_test(tests, the_schema_has_the_fields_with_their_bounds_and_defaults);
+    tcase_add_test(tests, the_manual_names_every_field);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

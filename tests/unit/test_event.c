@@ -1,0 +1,354 @@
+/* The request event: names, what is left out, and its bound. */
+#include <check.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/json/scan.h"
+#include "core/record/event.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct buf line;
+static struct request_event event;
+
+static void set_up(void)
+{
+    buf_init(&line, EVENT_LIMIT_BYTES);
+    event_begin(&event);
+}
+
+static void tear_down(void)
+{
+    buf_free(&line);
+}
+
+/* The event as a reader gets it. The caller gives it back with json_object_put. */
+static json_object *written(void)
+{
+    struct json_fault fault = { 0 };
+    buf_clear(&line);
+    event_write(&event, &line);
+    ck_assert_msg(!line.overflowed, "the event has more than %d bytes", EVENT_LIMIT_BYTES);
+    ck_assert_msg(json_scan(buf_span(&line), NULL, 0, JSON_SCAN_UNIQUE, NULL, NULL, &fault) == 0,
+                  "%s at byte %zu: %.*s", fault.what, fault.offset, (int)line.len, line.data);
+    ck_assert_ptr_null(memchr(line.data, '\n', line.len));
+    buf_append_char(&line, '\0');
+    json_object *object = json_tokener_parse(line.data);
+    ck_assert_ptr_nonnull(object);
+    return object;
+}
+
+static json_object *member(json_object *object, const char *name)
+{
+    json_object *value = NULL;
+    ck_assert_msg(json_object_object_get_ex(object, name, &value), "no %s in %s", name,
+                  json_object_to_json_string(object));
+    return value;
+}
+
+static void expect_names(json_object *object, const char *names)
+{
+    char found[1024] = "";
+    json_object_object_foreach(object, name, value)
+    {
+        (void)value;
+        size_t len = strlen(found);
+        snprintf(found + len, sizeof(found) - len, "%s%s", len > 0 ? " " : "", name);
+    }
+    ck_assert_str_eq(found, names);
+}
+
+static void fill_attempt(struct attempt_event *attempt)
+{
+    *attempt = (struct attempt_event){
+        .upstream = span_cstr("u-1"),
+        .account = span_cstr("acme"),
+        .supplier_model = span_cstr("gpt"),
+        .host = span_cstr("api.example"),
+        .dialect = span_cstr("chat"),
+        .key_fp = "01234567",
+        .start_us = 10,
+        .dns_us = 11,
+        .connect_us = 12,
+        .tls_us = 13,
+        .send_us = 14,
+        .first_byte_us = 15,
+        .first_content_us = 16,
+        .last_byte_us = 17,
+        .is_reused = true,
+        .replays = 1,
+        .status = 200,
+        .provider_code = "code",
+        .verdict = "ok",
+        .reason = "status",
+        .fault = "none",
+        .counts_for_health = true,
+        .retry_after_s = 3,
+        .bytes_in = 18,
+        .bytes_out = 19,
+        .held_events = 2,
+    };
+}
+
+static void fill(void)
+{
+    event.instance = "i";
+    event.worker = 3;
+    event.generation = 7;
+    event.request_id = "r";
+    event.key_id = "0123456789abcdef";
+    event.owner = span_cstr("o");
+    event.mount = "/v1";
+    event.endpoint = "chat/completions";
+    event.dialect = "chat";
+    event.has_stream = event.is_stream = true;
+    event.model = span_cstr("asked");
+    event.model_routed = span_cstr("routed");
+    event.body_bytes = 20;
+    event.client = "openai-python";
+    fill_attempt(event_add_attempt(&event));
+    event.end = EVENT_END_DONE;
+    event.status = 200;
+    event.code = "upstream_unavailable";
+    event.is_committed = true;
+    event.fallback_reason = "auth";
+    event.ttft_us = 21;
+    event.total_us = 100;
+    event.upstream_us = 60;
+    event.client_wait_us = 30;
+    event.usage = (struct usage){ true, 1, 2, 3, 4, 5, 6, 7 };
+}
+
+START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
+{
+    fill();
+    json_object *object = written();
+    expect_names(object,
+                 "v id time instance worker generation request_id key_id owner mount dialect endpoint stream "
+                 "model model_routed body_bytes client attempts end status code committed fallback_depth "
+                 "fallback_reason ttft_us total_us upstream_us client_wait_us overhead_us usage");
+    expect_names(
+        json_object_array_get_idx(member(object, "attempts"), 0),
+        "n upstream account supplier_model key_fp dialect host start_us dns_us connect_us tls_us send_us "
+        "first_byte_us first_content_us last_byte_us reused replayed status provider_code verdict reason "
+        "fault "
+        "counts_for_health retry_after_s bytes_in bytes_out held_events");
+    expect_names(member(object, "usage"),
+                 "input output cached_read cached_write reasoning audio_in audio_out source");
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(an_event_with_nothing_to_say_leaves_it_out)
+{
+    json_object *object = written();
+    expect_names(object, "v id time worker attempts end committed total_us overhead_us");
+    ck_assert_uint_eq(json_object_array_length(member(object, "attempts")), 0);
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(a_count_of_nought_is_said_where_it_can_occur)
+{
+    event_add_attempt(&event);
+    event.usage = (struct usage){ true, 0, -1, -1, -1, -1, -1, -1 };
+    event.has_stream = true;
+    json_object *object = written();
+    expect_names(json_object_array_get_idx(member(object, "attempts"), 0),
+                 "n start_us reused counts_for_health bytes_in bytes_out");
+    expect_names(member(object, "usage"), "input source");
+    ck_assert_int_eq(json_object_get_int(member(object, "fallback_depth")), 0);
+    ck_assert(!json_object_get_boolean(member(object, "stream")));
+    json_object_put(object);
+}
+END_TEST
+
+/* 2026-01-01 .. 2100-01-01 */
+START_TEST(an_event_is_identified_by_its_time)
+{
+    json_object *object = written();
+    int64_t time_us = json_object_get_int64(member(object, "time"));
+    const char *id = json_object_get_string(member(object, "id"));
+    char digits[13];
+    ck_assert_int_gt(time_us, INT64_C(1767225600000000));
+    ck_assert_int_lt(time_us, INT64_C(4102444800000000));
+    ck_assert_uint_eq(strlen(id), UUID_TEXT_BYTES - 1);
+    snprintf(digits, sizeof(digits), "%.8s%.4s", id, id + 9);
+    ck_assert_uint_eq(strtoull(digits, NULL, 16), (uint64_t)time_us / US_PER_MS); /* UUIDv7 */
+    ck_assert_int_eq(id[14], '7');
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(a_second_event_in_the_same_memory_holds_nothing_of_the_first)
+{
+    char first[UUID_TEXT_BYTES];
+    fill();
+    memcpy(first, event.id, sizeof(first));
+    event_begin(&event);
+    ck_assert_str_ne(first, event.id);
+    json_object *object = written();
+    expect_names(object, "v id time worker attempts end committed total_us overhead_us");
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(overhead_is_what_neither_the_upstream_nor_the_caller_took)
+{
+    static const struct {
+        uint64_t total_us, upstream_us, client_wait_us;
+        int64_t overhead_us;
+    } rows[] = { { 100, 60, 30, 10 }, { 100, 0, 0, 100 }, { 100, 60, 40, 0 }, { 100, 80, 40, 0 } };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        event.total_us = rows[i].total_us;
+        event.upstream_us = rows[i].upstream_us;
+        event.client_wait_us = rows[i].client_wait_us;
+        json_object *object = written();
+        ck_assert_int_eq(json_object_get_int64(member(object, "overhead_us")), rows[i].overhead_us);
+        json_object_put(object);
+    }
+}
+END_TEST
+
+static const struct {
+    enum event_end end;
+    const char *name;
+} ends[] = {
+    { EVENT_END_DONE, "done" },
+    { EVENT_END_ERROR_BEFORE, "error_before" },
+    { EVENT_END_ERROR_MID, "error_mid" },
+    { EVENT_END_CUT, "cut" },
+    { EVENT_END_CLIENT_GONE, "client_gone" },
+    { EVENT_END_REFUSED, "refused" },
+};
+
+START_TEST(an_end_has_the_name_of_the_specification)
+{
+    event.end = ends[_i].end;
+    json_object *object = written();
+    ck_assert_str_eq(json_object_get_string(member(object, "end")), ends[_i].name);
+    json_object_put(object);
+}
+END_TEST
+
+/* --- the bound --- */
+
+static char long_name[201];
+
+static void add_attempts(unsigned count, const char *name)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct attempt_event *attempt = event_add_attempt(&event);
+        fill_attempt(attempt);
+        attempt->upstream = attempt->account = attempt->supplier_model = attempt->host = span_cstr(name);
+        attempt->start_us = i + 1;
+    }
+}
+
+static void expect_attempts(unsigned made)
+{
+    json_object *object = written(), *attempts = member(object, "attempts"), *dropped = NULL;
+    size_t kept = json_object_array_length(attempts);
+    json_object_object_get_ex(object, "attempts_dropped", &dropped);
+    ck_assert_uint_ge(kept, 1);
+    ck_assert_uint_eq(kept + (size_t)json_object_get_int64(dropped), made);
+    ck_assert_int_eq(json_object_get_int64(member(object, "fallback_depth")), made - 1);
+    /* In order, each with its number, and the last one is there. */
+    for (size_t i = 0; i < kept; i++) {
+        json_object *attempt = json_object_array_get_idx(attempts, i);
+        int64_t n = json_object_get_int64(member(attempt, "n"));
+        ck_assert_int_eq(n, i + 1 < kept ? (int64_t)i + 1 : made);
+        ck_assert_int_eq(json_object_get_int64(member(attempt, "start_us")), n);
+    }
+    json_object_put(object);
+}
+
+START_TEST(as_many_attempts_as_fit_are_kept_and_the_last_one_always)
+{
+    static const unsigned counts[] = { 1, 2, 40, EVENT_ATTEMPTS_MAX, EVENT_ATTEMPTS_MAX + 1, 200 };
+    memset(long_name, _i == 0 ? 'x' : _i == 1 ? '"' : '\x01', sizeof(long_name) - 1);
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        event_begin(&event);
+        fill();
+        event.n_attempts = 0;
+        add_attempts(counts[i], long_name);
+        expect_attempts(counts[i]);
+    }
+}
+END_TEST
+
+START_TEST(short_attempts_are_all_kept)
+{
+    add_attempts(EVENT_ATTEMPTS_MAX, "u");
+    json_object *object = written();
+    ck_assert_uint_eq(json_object_array_length(member(object, "attempts")), EVENT_ATTEMPTS_MAX);
+    json_object_put(object);
+}
+END_TEST
+
+/* The asked model is the caller's text: no length of it may cost us the record. */
+START_TEST(a_text_of_any_length_leaves_room_for_the_rest)
+{
+    enum { LONG = 1 << 20 };
+    static char text[LONG + 1];
+    memset(text, _i == 0 ? 'x' : '\x01', LONG);
+    fill();
+    event.model = event.model_routed = event.owner = span_of(text, LONG);
+    event.request_id = event.client = event.code = text;
+    add_attempts(3, text);
+    json_object *object = written();
+    ck_assert_str_eq(json_object_get_string(member(object, "end")), "done");
+    ck_assert_int_eq(json_object_get_int64(member(object, "total_us")), 100);
+    ck_assert_uint_ge(json_object_array_length(member(object, "attempts")), 1);
+    const char *model = json_object_get_string(member(object, "model"));
+    ck_assert_uint_gt(strlen(model), 0);
+    ck_assert_int_eq(strncmp(model, text, strlen(model)), 0);
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(a_text_that_is_cut_stays_text)
+{
+    char model[1024];
+    for (size_t shift = 0; shift < 4; shift++) {
+        memset(model, 'x', shift);
+        for (size_t i = shift; i + 4 <= sizeof(model); i += 4)
+            memcpy(model + i, "\xF0\x9F\x98\x80", 4);
+        event.model = span_of(model, sizeof(model) - 4);
+        json_object *object = written();
+        const char *kept = json_object_get_string(member(object, "model"));
+        ck_assert_uint_gt(strlen(kept), 100);
+        ck_assert_int_eq(strncmp(kept, model, strlen(kept)), 0); /* no U+FFFD at its end */
+        json_object_put(object);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("event");
+    TCase *names = tcase_create("names"), *bound = tcase_create("bound");
+    tcase_add_checked_fixture(names, set_up, tear_down);
+    tcase_add_checked_fixture(bound, set_up, tear_down);
+    tcase_add_test(names, an_event_that_says_everything_has_the_names_of_its_specification);
+    tcase_add_test(names, an_event_with_nothing_to_say_leaves_it_out);
+    tcase_add_test(names, a_count_of_nought_is_said_where_it_can_occur);
+    tcase_add_test(names, an_event_is_identified_by_its_time);
+    tcase_add_test(names, a_second_event_in_the_same_memory_holds_nothing_of_the_first);
+    tcase_add_test(names, overhead_is_what_neither_the_upstream_nor_the_caller_took);
+    tcase_add_loop_test(names, an_end_has_the_name_of_the_specification, 0, (int)COUNT(ends));
+    tcase_add_loop_test(bound, as_many_attempts_as_fit_are_kept_and_the_last_one_always, 0, 3);
+    tcase_add_test(bound, short_attempts_are_all_kept);
+    tcase_add_loop_test(bound, a_text_of_any_length_leaves_room_for_the_rest, 0, 2);
+    tcase_add_test(bound, a_text_that_is_cut_stays_text);
+    suite_add_tcase(suite, names);
+    suite_add_tcase(suite, bound);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

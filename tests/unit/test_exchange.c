@@ -1,0 +1,771 @@
+/* One HTTP exchange against a scripted server: endings, clocks, departures, kept connections. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "core/upstream/exchange.h"
+#include "tests/unit/scripted_server.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Takes a reply and wants what the test says. */
+struct receiver {
+    struct buf body;
+    int heads, pieces;
+    int status;
+    char type[64], retry_after[32], retry_after_ms[32], amzn_error_type[64];
+    enum exchange_want head_wants, data_wants;
+    const char *lingers_after, *content_from; /* bytes that make it want that */
+    unsigned sleep_ms;                        /* at every piece */
+};
+
+static struct server server;
+static struct exchange_client *client;
+static struct receiver receiver;
+static struct exchange_clocks clocks;
+static const char *const *extra_headers;
+static int caller_fd;
+static uint64_t took_us;
+
+static void set_up(void)
+{
+    struct error e;
+    ck_assert_int_eq(exchange_init_master(&e), 0);
+    ck_assert_int_eq(exchange_open(&client, &e), 0);
+    receiver = (struct receiver){ .data_wants = EXCHANGE_CONTENT };
+    clocks = (struct exchange_clocks){
+        .connect_ms = 10000,
+        .first_content_ms = 10000,
+        .idle_ms = 10000,
+        .chain_us = clock_monotonic_us() + 30 * US_PER_S,
+    };
+    extra_headers = NULL;
+    caller_fd = -1;
+}
+
+static void tear_down(void)
+{
+    exchange_close(client);
+    buf_free(&receiver.body);
+    buf_free(&server.last_request);
+}
+
+static void copy(char *out, size_t room, struct span text)
+{
+    snprintf(out, room, "%.*s", (int)text.len, text.len > 0 ? text.ptr : "");
+}
+
+static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
+{
+    struct receiver *r = ctx;
+    r->heads++;
+    r->status = head->status;
+    copy(r->type, sizeof(r->type), head->content_type);
+    copy(r->retry_after, sizeof(r->retry_after), head->retry_after);
+    copy(r->retry_after_ms, sizeof(r->retry_after_ms), head->retry_after_ms);
+    copy(r->amzn_error_type, sizeof(r->amzn_error_type), head->amzn_error_type);
+    return r->head_wants;
+}
+
+static bool has(const struct buf *body, const char *word)
+{
+    return memmem(body->data, body->len, word, strlen(word)) != NULL;
+}
+
+static enum exchange_want on_data(void *ctx, struct span piece)
+{
+    struct receiver *r = ctx;
+    r->pieces++;
+    buf_append_span(&r->body, piece);
+    pause_ms(r->sleep_ms);
+    if (r->lingers_after != NULL && has(&r->body, r->lingers_after))
+        return EXCHANGE_LINGER;
+    if (r->content_from != NULL && !has(&r->body, r->content_from))
+        return EXCHANGE_MORE;
+    return r->data_wants;
+}
+
+/* POSTs `body`, with one of its bytes replaced, so that it is in pieces. */
+static struct exchange_result post_to(const char *url, struct span body)
+{
+    const struct exchange_receiver calls = { .ctx = &receiver, .on_head = on_head, .on_data = on_data };
+    static const char *const no_headers[] = { NULL };
+    struct exchange_result result;
+    struct splice splice;
+    splice_init(&splice, body);
+    ck_assert_int_eq(splice_add(&splice, 1, 1, span_cstr("[...]")), 0);
+    const struct exchange_request request = {
+        .url = url,
+        .headers = extra_headers != NULL ? extra_headers : no_headers,
+        .body = &splice,
+        .clocks = clocks,
+        .caller_fd = caller_fd,
+    };
+    buf_free(&receiver.body);
+    buf_init(&receiver.body, REQUEST_BYTES_MAX);
+    receiver.heads = receiver.pieces = 0;
+    uint64_t begin = clock_monotonic_us();
+    exchange_run(client, &request, &calls, &result);
+    took_us = clock_monotonic_us() - begin;
+    return result;
+}
+
+#define START(...)                                        \
+    static const struct reply script[] = { __VA_ARGS__ }; \
+    server_start(&server, script, COUNT(script))
+
+static struct exchange_result post(void)
+{
+    char url[64];
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/v1/chat?x=1", server.port);
+    return post_to(url, span_cstr("{x}"));
+}
+
+#define OK_HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+#define OK_REPLY OK_HEAD "Content-Length: 5\r\n\r\nhello"
+#define CHUNKED_HEAD \
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define CHUNKS_END "0\r\n\r\n"
+
+static void expect_end(const struct exchange_result *result, enum exchange_end end)
+{
+    ck_assert_msg(result->end == end, "%s, expected %s", exchange_end_name(result->end),
+                  exchange_end_name(end));
+}
+
+/* --- whole replies --- */
+
+static const struct {
+    struct reply reply;
+    int status;
+    const char *body, *type;
+} whole[] = {
+    { { { { 0, OK_REPLY } }, KEEP }, 200, "hello", "application/json" },
+    { { { { 0, OK_HEAD "Content-Length: 0\r\n\r\n" } }, KEEP }, 200, "", "application/json" },
+    { { { { 0, CHUNKED_HEAD }, { 20, "3\r\nhel\r\n" }, { 20, "2\r\nlo\r\n" }, { 20, CHUNKS_END } }, KEEP },
+      200,
+      "hello",
+      "text/event-stream" },
+    { { { { 0, CHUNKED_HEAD "5;ext=1\r\nhello\r\n0\r\nX-Trailer: a\r\nX-Other: b\r\n\r\n" } }, KEEP },
+      200,
+      "hello",
+      "text/event-stream" },
+    { { { { 0, OK_HEAD "Connection: close\r\n\r\nhel" }, { 20, "lo" } }, CLOSE },
+      200,
+      "hello",
+      "application/json" },
+    { { { { 0, "HTTP/1.0 200 OK\r\n\r\nhello" } }, CLOSE }, 200, "hello", "" },
+    { { { { 0, "HTTP/1.1 100 Continue\r\n\r\n" },
+          { 20, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" OK_REPLY } },
+        KEEP },
+      200,
+      "hello",
+      "application/json" },
+    { { { { 0, "HTTP/1.1 2" }, { 20, "00 OK\r\nContent-" }, { 20, "Length: 5\r\n\r" }, { 20, "\nhello" } },
+        KEEP },
+      200,
+      "hello",
+      "" },
+    { { { { 0, "HTTP/1.1 204 No Content\r\n\r\n" } }, KEEP }, 204, "", "" },
+    { { { { 0,
+            "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 2\r\n\r\nno" } },
+        KEEP },
+      401,
+      "no",
+      "" },
+    { { { { 0, "HTTP/1.1 500 Internal\r\nContent-Length: 2\r\n\r\nno" } }, KEEP }, 500, "no", "" },
+    /* not followed: there is one request */
+    { { { { 0, "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 2\r\n\r\nno" } }, KEEP },
+      302,
+      "no",
+      "" },
+    { { { { 0, "HTTP/1.1 308 Moved\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n" } }, KEEP },
+      308,
+      "",
+      "" },
+};
+
+START_TEST(a_whole_reply_is_given_as_it_is_with_its_head_once)
+{
+    server_start(&server, &whole[_i].reply, 1);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_int_eq(result.status, whole[_i].status);
+    ck_assert_int_eq(receiver.status, whole[_i].status);
+    ck_assert_int_eq(receiver.heads, 1);
+    ck_assert_str_eq(receiver.type, whole[_i].type);
+    ck_assert_msg(span_is(buf_span(&receiver.body), whole[_i].body), "body %.*s", (int)receiver.body.len,
+                  receiver.body.data);
+    ck_assert_uint_eq(result.bytes_in, strlen(whole[_i].body));
+    ck_assert_uint_eq(server.requests, 1);
+    ck_assert_uint_eq(result.replays, 0);
+    ck_assert(!result.is_reused);
+}
+END_TEST
+
+START_TEST(the_headers_that_say_when_to_come_again_are_given)
+{
+    START({ { { 0, "HTTP/1.1 429 Slow\r\nretry-after: 7\r\nRetry-After-Ms: 6500\r\nx-amzn-ErrorType: "
+                   "Throttling\r\n"
+                   "Content-Length: 0\r\n\r\n" } },
+            KEEP });
+    post();
+    server_stop(&server);
+    ck_assert_str_eq(receiver.retry_after, "7");
+    ck_assert_str_eq(receiver.retry_after_ms, "6500");
+    ck_assert_str_eq(receiver.amzn_error_type, "Throttling");
+}
+END_TEST
+
+START_TEST(the_upstream_gets_the_spliced_body_our_headers_and_no_others)
+{
+    static const char *const headers[] = { "Authorization: Bearer k", "Content-Type: application/json",
+                                           NULL };
+    char expected[256];
+    START({ { { 0, OK_REPLY } }, KEEP });
+    extra_headers = headers;
+    struct exchange_result result = post();
+    server_stop(&server);
+    snprintf(expected, sizeof(expected),
+             "POST /v1/chat?x=1 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: */*\r\nAuthorization: Bearer k\r\n"
+             "Content-Type: application/json\r\nContent-Length: 7\r\n\r\n{[...]}",
+             server.port);
+    ck_assert_msg(span_is(buf_span(&server.last_request), expected), "%.*s", (int)server.last_request.len,
+                  server.last_request.data);
+    ck_assert_uint_eq(result.bytes_out, strlen("{[...]}"));
+}
+END_TEST
+
+START_TEST(the_times_of_an_exchange_are_in_order)
+{
+    START({ { { 60, CHUNKED_HEAD "5\r\nhello\r\n" }, { 60, "5\r\nworld\r\n" CHUNKS_END } }, KEEP });
+    receiver.content_from = "world";
+    struct exchange_result r = post();
+    server_stop(&server);
+    ck_assert_uint_gt(r.connect_us, 0);
+    ck_assert_uint_eq(r.tls_us, 0);
+    ck_assert_uint_ge(r.connect_us, r.dns_us);
+    ck_assert_uint_ge(r.send_us, r.connect_us);
+    ck_assert_uint_ge(r.first_byte_us, r.send_us);
+    ck_assert_uint_ge(r.first_byte_us, 50 * US_PER_MS);
+    ck_assert_uint_ge(r.first_content_us, r.first_byte_us + 50 * US_PER_MS);
+    ck_assert_uint_ge(r.last_byte_us, r.first_content_us);
+    ck_assert_uint_le(r.last_byte_us, took_us);
+    ck_assert_uint_lt(r.receiver_us, took_us);
+}
+END_TEST
+
+/* libcurl would wait a second for "100 Continue" that no provider sends. */
+START_TEST(a_large_body_is_sent_without_waiting_to_be_asked_for_it)
+{
+    enum { BODY = 3 * 1024 * 1024 };
+    static char body[BODY];
+    char url[64];
+    START({ { { 0, OK_REPLY } }, KEEP });
+    memset(body, 'x', BODY);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/", server.port);
+    struct exchange_result result = post_to(url, span_of(body, BODY));
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_eq(result.bytes_out, BODY + 4);
+    ck_assert_ptr_null(memmem(server.last_request.data, 500, "Expect", 6));
+    ck_assert_msg(result.first_byte_us < 900 * US_PER_MS, "%lu us", (unsigned long)result.first_byte_us);
+}
+END_TEST
+
+START_TEST(proxies_of_the_environment_are_not_used)
+{
+    START({ { { 0, OK_REPLY } }, KEEP });
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    setenv("all_proxy", "http://127.0.0.1:1", 1);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+}
+END_TEST
+
+/* --- replies that are none --- */
+
+static const struct {
+    struct reply reply;
+    enum exchange_end end;
+    int status;
+} broken[] = {
+    { { { { 0, OK_HEAD "Content-Length: 9\r\n\r\nhello" } }, CLOSE }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, OK_HEAD "Content-Length: 9\r\n\r\nhello" } }, RESET }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, OK_HEAD "Content-Length: 9\r\n\r\n" } }, CLOSE }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, CHUNKED_HEAD "5\r\nhello\r\n" } }, CLOSE }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, CHUNKED_HEAD "9\r\nhello" } }, CLOSE }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, CHUNKED_HEAD "5\r\nhello\r\n" }, { 20, "" } }, RESET }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, CHUNKED_HEAD "no chunk" } }, KEEP }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, OK_HEAD "\r\nhello" }, { 20, "" } }, RESET }, EXCHANGE_END_CUT, 200 },
+    { { { { 0, "" } }, CLOSE }, EXCHANGE_END_RESET, 0 },
+    { { { { 20, "" } }, RESET }, EXCHANGE_END_RESET, 0 },
+    { { { { 0, "HTTP/1.1 200 OK\r\nContent-Ty" } }, CLOSE }, EXCHANGE_END_RESET, 0 },
+    { { { { 0, "HTTP/1.1 100 Continue\r\n\r\n" } }, CLOSE }, EXCHANGE_END_RESET, 0 },
+    { { { { 0, "hello, this is no HTTP\r\n\r\n" } }, CLOSE }, EXCHANGE_END_INVALID, 0 },
+    { { { { 0, "HTTP/1.1 abc\r\n\r\n" } }, CLOSE }, EXCHANGE_END_INVALID, 0 },
+};
+
+START_TEST(a_broken_reply_is_cut_reset_or_invalid_and_never_sent_again)
+{
+    server_start(&server, &broken[_i].reply, 1);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, broken[_i].end);
+    ck_assert_int_eq(result.status, broken[_i].status);
+    ck_assert_uint_eq(server.requests, 1);
+    ck_assert_uint_eq(result.replays, 0);
+}
+END_TEST
+
+static const struct {
+    const char *url;
+    enum exchange_end end;
+} unreachable[] = {
+    { "http://127.0.0.1:%d/", EXCHANGE_END_REFUSED },    { "http://a..b/", EXCHANGE_END_UNRESOLVED },
+    { "ftp://127.0.0.1:%d/", EXCHANGE_END_INVALID },     { "file:///etc/hostname", EXCHANGE_END_INVALID },
+    { "gopher://127.0.0.1:%d/", EXCHANGE_END_INVALID },  { "http://", EXCHANGE_END_INVALID },
+    { "http://127.0.0.1:99999/", EXCHANGE_END_INVALID }, { "", EXCHANGE_END_INVALID },
+};
+
+START_TEST(what_cannot_be_reached_says_how)
+{
+    char url[64];
+    int port;
+    close(listen_somewhere(1, &port)); /* a port where nobody listens */
+    memset(url, 0, sizeof(url));
+    const char *mark = strstr(unreachable[_i].url, "%d");
+    if (mark == NULL)
+        snprintf(url, sizeof(url), "%s", unreachable[_i].url);
+    else
+        snprintf(url, sizeof(url), "%.*s%d/", (int)(mark - unreachable[_i].url), unreachable[_i].url, port);
+    struct exchange_result result = post_to(url, span_cstr("{x}"));
+    expect_end(&result, unreachable[_i].end);
+    ck_assert_int_eq(receiver.heads, 0);
+    ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+START_TEST(what_does_not_speak_tls_is_not_trusted_with_a_request)
+{
+    char url[64];
+    server_start(&server, NULL, 0);
+    snprintf(url, sizeof(url), "https://127.0.0.1:%d/", server.port);
+    struct exchange_result result = post_to(url, span_cstr("{x}"));
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_TLS);
+    ck_assert_uint_eq(server.requests, 0);
+    ck_assert_uint_eq(result.bytes_out, 0);
+}
+END_TEST
+
+/* --- clocks: each has its end; a clock that is not at stake is left at 10 s --- */
+
+enum { CLOCK_MS = 200, LATE_MS = 1500 /* for a machine that is busy */ };
+
+static void expect_timeout(const struct exchange_result *result, enum exchange_end end)
+{
+    expect_end(result, end);
+    ck_assert_msg(took_us >= CLOCK_MS * US_PER_MS, "after %lu us", (unsigned long)took_us);
+    ck_assert_msg(took_us < (CLOCK_MS + LATE_MS) * US_PER_MS, "after %lu us", (unsigned long)took_us);
+}
+
+START_TEST(the_clock_of_the_connection_counts_tls)
+{
+    char url[64];
+    int port, listener = listen_somewhere(8, &port); /* takes the connection, and says nothing */
+    snprintf(url, sizeof(url), "https://127.0.0.1:%d/", port);
+    clocks.connect_ms = CLOCK_MS;
+    struct exchange_result result = post_to(url, span_cstr("{x}"));
+    expect_timeout(&result, EXCHANGE_END_TIMEOUT_CONNECT);
+    close(listener);
+}
+END_TEST
+
+START_TEST(the_clock_of_the_connection_counts_tcp)
+{
+    char url[64];
+    int port, listener = listen_somewhere(0, &port), others[4];
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    for (size_t i = 0; i < COUNT(others); i++) { /* fill its queue */
+        others[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)!connect(others[i], (struct sockaddr *)&address, sizeof(address));
+    }
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/", port);
+    clocks.connect_ms = CLOCK_MS;
+    struct exchange_result result = post_to(url, span_cstr("{x}"));
+    expect_timeout(&result, EXCHANGE_END_TIMEOUT_CONNECT);
+    for (size_t i = 0; i < COUNT(others); i++)
+        close(others[i]);
+    close(listener);
+}
+END_TEST
+
+START_TEST(the_clock_of_the_connection_stops_when_it_stands)
+{
+    START({ { { 2 * CLOCK_MS, OK_REPLY } }, KEEP });
+    clocks.connect_ms = CLOCK_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+}
+END_TEST
+
+START_TEST(the_clock_of_the_first_content_counts_what_says_nothing)
+{
+    START({ { { 0, CHUNKED_HEAD },
+              { 70, "3\r\n:\n\n\r\n" },
+              { 70, "3\r\n:\n\n\r\n" },
+              { 70, "3\r\n:\n\n\r\n" } },
+            KEEP });
+    clocks.first_content_ms = CLOCK_MS;
+    clocks.idle_ms = 100;
+    receiver.data_wants = EXCHANGE_MORE;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_timeout(&result, EXCHANGE_END_TIMEOUT_FIRST_CONTENT);
+    ck_assert_int_eq(result.status, 200);
+    ck_assert_uint_eq(result.first_content_us, 0);
+}
+END_TEST
+
+START_TEST(the_clock_of_the_first_content_counts_a_missing_head)
+{
+    server_start(&server, NULL, 0);
+    clocks.first_content_ms = CLOCK_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_timeout(&result, EXCHANGE_END_TIMEOUT_FIRST_CONTENT);
+    ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+START_TEST(the_clock_of_silence_runs_from_byte_to_byte_after_content)
+{
+    START({ { { 0, CHUNKED_HEAD "1\r\na\r\n" }, { 120, "1\r\nb\r\n" }, { 120, "1\r\nc\r\n" } }, KEEP });
+    clocks.idle_ms = CLOCK_MS;
+    clocks.first_content_ms = CLOCK_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_timeout(&result, EXCHANGE_END_TIMEOUT_IDLE);
+    ck_assert(span_is(buf_span(&receiver.body), "abc"));
+    ck_assert_uint_ge(took_us, (240 + CLOCK_MS) * US_PER_MS);
+}
+END_TEST
+
+START_TEST(the_clock_of_the_chain_ends_an_exchange_without_content)
+{
+    server_start(&server, NULL, 0);
+    clocks.chain_us = clock_monotonic_us() + CLOCK_MS * US_PER_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_TIMEOUT_CHAIN);
+    ck_assert_uint_ge(clock_monotonic_us(), clocks.chain_us);
+    ck_assert_uint_lt(took_us, (CLOCK_MS + LATE_MS) * US_PER_MS);
+}
+END_TEST
+
+START_TEST(the_clock_of_the_chain_leaves_a_reply_alone_that_has_content)
+{
+    START({ { { 0, CHUNKED_HEAD "1\r\na\r\n" }, { 2 * CLOCK_MS, "1\r\nb\r\n" CHUNKS_END } }, KEEP });
+    clocks.chain_us = clock_monotonic_us() + CLOCK_MS * US_PER_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+}
+END_TEST
+
+/* The receiver may be blocked on the caller: that is not the upstream's time. */
+START_TEST(the_clocks_stand_still_while_the_receiver_is_at_work)
+{
+    START({ { { 0, CHUNKED_HEAD "1\r\na\r\n" }, { 50, "1\r\nb\r\n" }, { 50, "1\r\nc\r\n" CHUNKS_END } },
+            KEEP });
+    clocks.idle_ms = clocks.first_content_ms = CLOCK_MS;
+    receiver.sleep_ms = 2 * CLOCK_MS;
+    receiver.content_from = "ab";
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_ge(result.receiver_us, 4 * CLOCK_MS * US_PER_MS);
+    ck_assert_uint_le(result.receiver_us, took_us);
+}
+END_TEST
+
+/* --- the caller leaves --- */
+
+static const struct reply slow_replies[] = {
+    { { { 5000, OK_REPLY } }, KEEP },
+    { { { 0, CHUNKED_HEAD }, { 5000, CHUNKS_END } }, KEEP },
+    { { { 0, CHUNKED_HEAD "1\r\na\r\n" }, { 5000, CHUNKS_END } }, KEEP },
+};
+
+enum { LEAVES_AFTER_MS = 100, NOTICED_MS = 1000 };
+
+static void *leave(void *arg)
+{
+    pause_ms(LEAVES_AFTER_MS);
+    close(*(int *)arg);
+    return NULL;
+}
+
+/* Ends of a connection as the caller's is, and as CGI's standard output is. */
+static void connect_caller(int kind, int *ours, int *theirs)
+{
+    int fds[2];
+    if (kind == 0)
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    else
+        ck_assert_int_eq(pipe(fds), 0);
+    *ours = fds[1];
+    *theirs = fds[0];
+}
+
+START_TEST(a_caller_that_leaves_is_noticed_in_every_phase)
+{
+    pthread_t caller;
+    int theirs;
+    connect_caller(_i % 2, &caller_fd, &theirs);
+    server_start(&server, &slow_replies[_i / 2], 1);
+    ck_assert_int_eq(pthread_create(&caller, NULL, leave, &theirs), 0);
+    struct exchange_result result = post();
+    uint64_t took = took_us;
+    pthread_join(caller, NULL);
+    expect_end(&result, EXCHANGE_END_CALLER_LEFT);
+    ck_assert_msg(took < (LEAVES_AFTER_MS + NOTICED_MS) * US_PER_MS, "after %lu us", (unsigned long)took);
+    ck_assert_uint_ge(took, LEAVES_AFTER_MS * US_PER_MS / 2);
+    close(caller_fd);
+    _exit(0); /* the server is asleep, and nobody waits for it */
+}
+END_TEST
+
+START_TEST(a_caller_that_left_before_is_noticed_at_once)
+{
+    int theirs;
+    connect_caller(0, &caller_fd, &theirs);
+    close(theirs);
+    server_start(&server, NULL, 0);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_CALLER_LEFT);
+    ck_assert_uint_lt(took_us, NOTICED_MS * US_PER_MS);
+    close(caller_fd);
+}
+END_TEST
+
+START_TEST(a_receiver_that_stops_stops_the_exchange)
+{
+    static const struct {
+        enum exchange_want head, data;
+        enum exchange_end end;
+    } rows[] = {
+        { EXCHANGE_ENOUGH, EXCHANGE_MORE, EXCHANGE_END_ENOUGH },
+        { EXCHANGE_LEFT, EXCHANGE_MORE, EXCHANGE_END_CALLER_LEFT },
+        { EXCHANGE_MORE, EXCHANGE_ENOUGH, EXCHANGE_END_ENOUGH },
+        { EXCHANGE_MORE, EXCHANGE_LEFT, EXCHANGE_END_CALLER_LEFT },
+    };
+    START({ { { 0, CHUNKED_HEAD "1\r\na\r\n" } }, KEEP }, { { { 0, OK_REPLY } }, KEEP });
+    receiver.head_wants = rows[_i].head;
+    receiver.data_wants = rows[_i].data;
+    struct exchange_result result = post();
+    ck_assert_int_eq(receiver.pieces, rows[_i].head == EXCHANGE_MORE ? 1 : 0);
+    receiver.head_wants = EXCHANGE_MORE;
+    receiver.data_wants = EXCHANGE_CONTENT;
+    struct exchange_result next = post();
+    server_stop(&server);
+    expect_end(&result, rows[_i].end);
+    expect_end(&next, EXCHANGE_END_WHOLE);
+    ck_assert(!next.is_reused); /* what was left of the reply is in the old connection */
+    ck_assert_uint_eq(server.connections, 2);
+}
+END_TEST
+
+/* --- kept connections --- */
+
+START_TEST(a_connection_is_kept_for_the_next_exchange)
+{
+    START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, CHUNKED_HEAD CHUNKS_END } }, KEEP },
+          { { { 0, OK_REPLY } }, KEEP });
+    struct exchange_result first = post(), second = post(), third = post();
+    server_stop(&server);
+    ck_assert(!first.is_reused && second.is_reused && third.is_reused);
+    ck_assert_uint_eq(server.connections, 1);
+    ck_assert_uint_eq(server.requests, 3);
+    ck_assert_uint_eq(third.replays, 0);
+}
+END_TEST
+
+START_TEST(a_connection_that_was_closed_meanwhile_is_not_used)
+{
+    START({ { { 0, OK_REPLY } }, CLOSE }, { { { 0, OK_REPLY } }, KEEP });
+    post();
+    pause_ms(50);
+    struct exchange_result second = post();
+    server_stop(&server);
+    expect_end(&second, EXCHANGE_END_WHOLE);
+    ck_assert(!second.is_reused);
+    ck_assert_uint_eq(second.replays, 0);
+    ck_assert_uint_eq(server.requests, 2);
+}
+END_TEST
+
+/* The server closes while our request is on its way: nobody knows whether it was read. */
+START_TEST(a_kept_connection_that_turns_out_to_be_closed_is_replaced)
+{
+    START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, "" } }, CLOSE }, { { { 0, OK_REPLY } }, KEEP },
+          { { { 0, OK_REPLY } }, KEEP });
+    post();
+    struct exchange_result second = post(), third = post();
+    server_stop(&server);
+    expect_end(&second, EXCHANGE_END_WHOLE);
+    ck_assert_uint_eq(second.replays, 1);
+    ck_assert(!second.is_reused);
+    ck_assert(span_is(buf_span(&receiver.body), "hello"));
+    ck_assert(third.is_reused); /* a replay's connection is as good as any */
+    ck_assert_uint_eq(third.replays, 0);
+    ck_assert_uint_eq(server.requests, 4);
+    ck_assert_uint_eq(server.connections, 2);
+    ck_assert(memmem(server.last_request.data, server.last_request.len, "{[...]}", 7) != NULL);
+}
+END_TEST
+
+START_TEST(a_request_is_sent_twice_at_most)
+{
+    START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, "" } }, CLOSE }, { { { 0, "" } }, CLOSE },
+          { { { 0, OK_REPLY } }, KEEP });
+    post();
+    struct exchange_result second = post();
+    server_stop(&server);
+    expect_end(&second, EXCHANGE_END_RESET);
+    ck_assert_uint_eq(second.replays, 1);
+    ck_assert_uint_eq(server.requests, 3);
+    ck_assert_uint_eq(server.connections, 2);
+}
+END_TEST
+
+START_TEST(a_replay_sends_the_body_from_its_beginning)
+{
+    START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, "" } }, RESET }, { { { 0, OK_REPLY } }, KEEP });
+    post();
+    struct exchange_result second = post();
+    server_stop(&server);
+    expect_end(&second, EXCHANGE_END_WHOLE);
+    ck_assert_uint_eq(second.replays, 1);
+    const char *body = memmem(server.last_request.data, server.last_request.len, "\r\n\r\n", 4);
+    ck_assert(body != NULL && strncmp(body + 4, "{[...]}", 7) == 0);
+}
+END_TEST
+
+/* A stream's last event comes a moment before its transport's end. */
+START_TEST(a_reply_of_which_all_has_come_is_read_to_its_end_for_the_connections_sake)
+{
+    START({ { { 0, CHUNKED_HEAD "6\r\na[DONE\r\n" }, { 20, "4\r\n]\n\n\n\r\n" }, { 20, CHUNKS_END } }, KEEP },
+          { { { 0, OK_REPLY } }, KEEP });
+    receiver.lingers_after = "[DONE]";
+    struct exchange_result first = post();
+    ck_assert(span_is(buf_span(&receiver.body), "a[DONE]\n\n\n"));
+    receiver.lingers_after = NULL;
+    struct exchange_result second = post();
+    server_stop(&server);
+    ck_assert(first.end == EXCHANGE_END_ENOUGH || first.end == EXCHANGE_END_WHOLE);
+    ck_assert(second.is_reused);
+    ck_assert_uint_eq(server.connections, 1);
+}
+END_TEST
+
+START_TEST(an_upstream_that_never_ends_what_is_over_does_not_keep_us)
+{
+    START({ { { 0, CHUNKED_HEAD "7\r\na[DONE]\r\n" } }, KEEP }, { { { 0, OK_REPLY } }, KEEP });
+    receiver.lingers_after = "[DONE]";
+    struct exchange_result first = post();
+    uint64_t took = took_us;
+    receiver.lingers_after = NULL;
+    struct exchange_result second = post();
+    server_stop(&server);
+    expect_end(&first, EXCHANGE_END_ENOUGH);
+    ck_assert_uint_lt(took, LATE_MS * US_PER_MS);
+    ck_assert_uint_gt(first.first_content_us, 0); /* content and end came in one piece */
+    ck_assert(!second.is_reused);
+}
+END_TEST
+
+START_TEST(what_comes_while_lingering_is_nobodys)
+{
+    START({ { { 0, CHUNKED_HEAD "7\r\na[DONE]\r\n" }, { 20, "4\r\nmore\r\n" }, { 20, CHUNKS_END } }, KEEP });
+    receiver.lingers_after = "[DONE]";
+    struct exchange_result result = post();
+    server_stop(&server);
+    ck_assert(span_is(buf_span(&receiver.body), "a[DONE]"));
+    ck_assert_uint_eq(result.bytes_in, 11);
+}
+END_TEST
+
+/* --- names --- */
+
+START_TEST(every_end_has_a_name_of_its_own)
+{
+    for (enum exchange_end a = EXCHANGE_END_WHOLE; a <= EXCHANGE_END_CALLER_LEFT; a++) {
+        ck_assert_str_ne(exchange_end_name(a), "unknown");
+        for (enum exchange_end b = EXCHANGE_END_WHOLE; b < a; b++)
+            ck_assert_str_ne(exchange_end_name(a), exchange_end_name(b));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("exchange");
+    TCase *replies = tcase_create("replies"), *ends = tcase_create("clocks and callers"),
+          *kept = tcase_create("kept");
+    TCase *all[] = { replies, ends, kept };
+    for (size_t i = 0; i < COUNT(all); i++) {
+        tcase_add_checked_fixture(all[i], set_up, tear_down);
+        tcase_set_timeout(all[i], 20);
+        suite_add_tcase(suite, all[i]);
+    }
+    tcase_add_loop_test(replies, a_whole_reply_is_given_as_it_is_with_its_head_once, 0, (int)COUNT(whole));
+    tcase_add_test(replies, the_headers_that_say_when_to_come_again_are_given);
+    tcase_add_test(replies, the_upstream_gets_the_spliced_body_our_headers_and_no_others);
+    tcase_add_test(replies, the_times_of_an_exchange_are_in_order);
+    tcase_add_test(replies, a_large_body_is_sent_without_waiting_to_be_asked_for_it);
+    tcase_add_test(replies, proxies_of_the_environment_are_not_used);
+    tcase_add_loop_test(replies, a_broken_reply_is_cut_reset_or_invalid_and_never_sent_again, 0,
+                        (int)COUNT(broken));
+    tcase_add_loop_test(replies, what_cannot_be_reached_says_how, 0, (int)COUNT(unreachable));
+    tcase_add_test(replies, what_does_not_speak_tls_is_not_trusted_with_a_request);
+    tcase_add_test(replies, every_end_has_a_name_of_its_own);
+    tcase_add_test(ends, the_clock_of_the_connection_counts_tls);
+    tcase_add_test(ends, the_clock_of_the_connection_counts_tcp);
+    tcase_add_test(ends, the_clock_of_the_connection_stops_when_it_stands);
+    tcase_add_test(ends, the_clock_of_the_first_content_counts_what_says_nothing);
+    tcase_add_test(ends, the_clock_of_the_first_content_counts_a_missing_head);
+    tcase_add_test(ends, the_clock_of_silence_runs_from_byte_to_byte_after_content);
+    tcase_add_test(ends, the_clock_of_the_chain_ends_an_exchange_without_content);
+    tcase_add_test(ends, the_clock_of_the_chain_leaves_a_reply_alone_that_has_content);
+    tcase_add_test(ends, the_clocks_stand_still_while_the_receiver_is_at_work);
+    tcase_add_loop_test(ends, a_caller_that_leaves_is_noticed_in_every_phase, 0,
+                        2 * (int)COUNT(slow_replies));
+    tcase_add_test(ends, a_caller_that_left_before_is_noticed_at_once);
+    tcase_add_loop_test(ends, a_receiver_that_stops_stops_the_exchange, 0, 4);
+    tcase_add_test(kept, a_connection_is_kept_for_the_next_exchange);
+    tcase_add_test(kept, a_connection_that_was_closed_meanwhile_is_not_used);
+    tcase_add_test(kept, a_kept_connection_that_turns_out_to_be_closed_is_replaced);
+    tcase_add_test(kept, a_request_is_sent_twice_at_most);
+    tcase_add_test(kept, a_replay_sends_the_body_from_its_beginning);
+    tcase_add_test(kept, a_reply_of_which_all_has_come_is_read_to_its_end_for_the_connections_sake);
+    tcase_add_test(kept, an_upstream_that_never_ends_what_is_over_does_not_keep_us);
+    tcase_add_test(kept, what_comes_while_lingering_is_nobodys);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

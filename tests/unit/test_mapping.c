@@ -1,0 +1,210 @@
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "fcgi/engine/mapping.h"
+
+enum { N_WORKERS = 3 };
+
+static struct arena *arena;
+static char dir[64];
+static struct error e;
+static struct mapping *mapping;
+
+static void set_up(void)
+{
+    arena = arena_new();
+    strcpy(dir, "/tmp/test_mapping.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    mapping = NULL;
+    int r = mapping_create(dir, "prog", N_WORKERS, &mapping, &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+}
+
+static void tear_down(void)
+{
+    ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
+    arena_free(arena);
+}
+
+static const char *path(void)
+{
+    return arena_printf(arena, "%s/prog.map", dir);
+}
+
+/* As another program maps it. */
+static const struct mapping *map_read_only(void)
+{
+    struct stat st;
+    int fd = open(path(), O_RDONLY);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    const struct mapping *m = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert(m != MAP_FAILED);
+    close(fd);
+    return m;
+}
+
+START_TEST(a_new_mapping_says_what_it_is_and_is_otherwise_empty)
+{
+    uint64_t now = clock_wall_us();
+    ck_assert_int_eq(memcmp(mapping->magic, "LLMRMAP", 8), 0);
+    ck_assert_uint_eq(mapping->layout, MAPPING_LAYOUT);
+    ck_assert_uint_eq(mapping->n_workers, N_WORKERS);
+    ck_assert_str_eq(mapping->program, "prog");
+    ck_assert_uint_eq(strlen(mapping->instance), 36);
+    ck_assert(mapping->started_wall_us <= now && now - mapping->started_wall_us < 60 * US_PER_S);
+    ck_assert_uint_eq(mapping->generation, 0);
+    ck_assert_uint_eq(mapping->keeper.checked_us, 0);
+    ck_assert_uint_eq(mapping->accepted, 0);
+    ck_assert_uint_eq(scoreboard_alive(mapping), 0);
+    for (unsigned i = 0; i < N_WORKERS; i++) {
+        ck_assert_int_eq(mapping->workers[i].pid, 0);
+        ck_assert_uint_eq(mapping->workers[i].stage, STAGE_FREE);
+        ck_assert_str_eq(mapping->workers[i].request_id, "");
+    }
+}
+END_TEST
+
+START_TEST(the_file_is_whole_and_not_for_everybody)
+{
+    struct stat st;
+    ck_assert_int_eq(stat(path(), &st), 0);
+    ck_assert_uint_eq((size_t)st.st_size,
+                      sizeof(struct mapping) + N_WORKERS * sizeof(struct scoreboard_record));
+    ck_assert_msg(st.st_blocks * 512 >= st.st_size, "it has holes, which a full disk turns into SIGBUS");
+    ck_assert_int_eq(st.st_mode & 0007, 0);
+}
+END_TEST
+
+START_TEST(records_do_not_share_cache_lines)
+{
+    ck_assert_uint_eq((uintptr_t)&mapping->workers[0] % 64, 0);
+    ck_assert_uint_eq(sizeof(struct scoreboard_record) % 64, 0);
+    ck_assert_uint_eq((uintptr_t)&mapping->generation % 64, 0);
+    ck_assert_uint_eq((uintptr_t)&mapping->accepted % 64, 0);
+}
+END_TEST
+
+START_TEST(what_a_child_writes_others_see)
+{
+    const struct mapping *view = map_read_only();
+    int status;
+
+    pid_t child = fork();
+    if (child == 0) {
+        atomic_store(&mapping->workers[1].pid, getpid());
+        scoreboard_enter(&mapping->workers[1], STAGE_STREAMING);
+        atomic_fetch_add(&mapping->accepted, 5);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(view->workers[1].pid, child);
+    ck_assert_uint_eq(view->workers[1].stage, STAGE_STREAMING);
+    ck_assert_uint_eq(view->accepted, 5);
+    ck_assert_uint_eq(scoreboard_alive(view), 1);
+}
+END_TEST
+
+START_TEST(a_stage_has_the_time_it_was_entered)
+{
+    struct scoreboard_record *record = &mapping->workers[2];
+    uint64_t before = clock_monotonic_us();
+    scoreboard_enter(record, STAGE_WAITING);
+    uint64_t after = clock_monotonic_us();
+    ck_assert_uint_eq(record->stage, STAGE_WAITING);
+    ck_assert(before <= record->since_us && record->since_us <= after);
+}
+END_TEST
+
+START_TEST(only_workers_with_a_process_are_alive)
+{
+    for (unsigned i = 0; i < N_WORKERS; i++) {
+        ck_assert_uint_eq(scoreboard_alive(mapping), i);
+        atomic_store(&mapping->workers[i].pid, 100 + (int)i);
+    }
+    ck_assert_uint_eq(scoreboard_alive(mapping), N_WORKERS);
+}
+END_TEST
+
+START_TEST(a_new_run_gets_a_new_mapping_and_the_old_one_stays_usable)
+{
+    struct mapping *next = NULL;
+
+    scoreboard_enter(&mapping->workers[0], STAGE_STREAMING);
+    ck_assert_int_eq(mapping_create(dir, "prog", N_WORKERS + 1, &next, &e), 0);
+    ck_assert_uint_eq(next->workers[0].stage, STAGE_FREE);
+    ck_assert_str_ne(next->instance, mapping->instance);
+    scoreboard_enter(&mapping->workers[0], STAGE_IDLE); /* by a worker that outlived its master */
+    ck_assert_uint_eq(next->workers[0].stage, STAGE_FREE);
+    ck_assert_uint_eq(map_read_only()->n_workers, N_WORKERS + 1);
+}
+END_TEST
+
+START_TEST(a_link_in_its_place_is_not_followed)
+{
+    const char *victim = arena_printf(arena, "%s/victim", dir);
+    struct mapping *next = NULL;
+    struct stat st;
+
+    close(open(victim, O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(unlink(path()), 0);
+    ck_assert_int_eq(symlink(victim, path()), 0);
+    ck_assert_int_eq(mapping_create(dir, "prog", N_WORKERS, &next, &e), 0);
+    ck_assert_int_eq(stat(victim, &st), 0);
+    ck_assert_int_eq(st.st_size, 0);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_not_there_is_said)
+{
+    struct mapping *next = NULL;
+    ck_assert_int_eq(mapping_create("/nowhere/at/all", "prog", 1, &next, &e), ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(e.text, "/nowhere/at/all/prog.map"));
+    ck_assert_ptr_null(next);
+}
+END_TEST
+
+START_TEST(every_stage_has_a_name_of_its_own)
+{
+    for (int i = STAGE_FREE; i <= STAGE_FINISHING; i++) {
+        ck_assert_uint_gt(strlen(stage_name((enum stage)i)), 0);
+        for (int k = STAGE_FREE; k < i; k++)
+            ck_assert_str_ne(stage_name((enum stage)i), stage_name((enum stage)k));
+    }
+    ck_assert_str_eq(stage_name((enum stage)(STAGE_FINISHING + 1)), "unknown"); /* of a newer program */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mapping");
+    TCase *tcase = tcase_create("mapping");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, a_new_mapping_says_what_it_is_and_is_otherwise_empty);
+    tcase_add_test(tcase, the_file_is_whole_and_not_for_everybody);
+    tcase_add_test(tcase, records_do_not_share_cache_lines);
+    tcase_add_test(tcase, what_a_child_writes_others_see);
+    tcase_add_test(tcase, a_stage_has_the_time_it_was_entered);
+    tcase_add_test(tcase, only_workers_with_a_process_are_alive);
+    tcase_add_test(tcase, a_new_run_gets_a_new_mapping_and_the_old_one_stays_usable);
+    tcase_add_test(tcase, a_link_in_its_place_is_not_followed);
+    tcase_add_test(tcase, a_folder_that_is_not_there_is_said);
+    tcase_add_test(tcase, every_stage_has_a_name_of_its_own);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
