@@ -23,7 +23,7 @@ static const struct setting rows[] = {
       "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
     { "max-body-bytes", NULL, SETTING_NUMBER, "33554432", 1, INT64_C(1) << 30, "BYTES",
       "of a request; above it, 413", PLACE(max_body_bytes) },
-    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES",
+    { "max-header-bytes", NULL, SETTING_NUMBER, "32768", 1024, 1 << 20, "BYTES",
       "of a request's headers; above it, 431", PLACE(max_header_bytes) },
     { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|none",
       "how callers are known: by the CALLER_KEYS entry, or not at all", PLACE(caller_auth_name) },

@@ -18,6 +18,7 @@ const struct dialect dialect_chat = {
     .judge_event = chat_judge_event,
     .is_finished = chat_is_finished,
     .judge_plain = chat_judge_plain,
+    .read_tail = chat_read_tail,
     .write_error_event = chat_write_error_event,
 };
 
@@ -38,6 +39,7 @@ enum {
     WANT_MESSAGE,
     WANT_ERROR_CODE,
     WANT_BASE_STATUS,
+    WANT_TENCENT_ERROR,
     N_WANTS,
 };
 
@@ -57,7 +59,8 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_CODE] = { "code", false },
     [WANT_MESSAGE] = { "message", false },
     [WANT_ERROR_CODE] = { "error_code", false },
-    [WANT_BASE_STATUS] = { "base_resp.status_code", false },
+    [WANT_BASE_STATUS] = { "base_resp.status_code", false }, /* MiniMax */
+    [WANT_TENCENT_ERROR] = { "Response.Error", false },
 };
 
 /* Members of a choice that carry no content whatever their value. */
@@ -173,6 +176,7 @@ static int on_value(void *ctx, const struct json_value *v)
         r->is_object = v->kind == JSON_KIND_OBJECT;
         break;
     case WANT_ERROR:
+    case WANT_TENCENT_ERROR:
     case WANT_GROQ_ERROR:
         r->has_error = r->has_error || (says_something(v) && v->kind != JSON_KIND_FALSE);
         break;
@@ -285,6 +289,34 @@ void chat_judge_plain(struct span body, struct plain_facts *facts)
     facts->is_usable = !facts->is_error && r.n_choices > 0;
     if (!facts->is_usable)
         facts->why = facts->is_error ? "error_in_reply" : "no_choices";
+}
+
+/* Up to the brace that closes the first one. Counts have no strings that could hold braces. */
+static struct span leading_object(struct span text)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        depth += text.ptr[i] == '{' ? 1 : 0;
+        if (text.ptr[i] == '}' && (depth == 0 || --depth == 0))
+            return span_of(text.ptr, i + 1);
+    }
+    return (struct span){ NULL, 0 };
+}
+
+/* The last member of that name: inside a string its quotes would be escaped. */
+void chat_read_tail(struct span tail, struct usage *usage)
+{
+    static const char name[] = "\"usage\"";
+    const size_t len = sizeof(name) - 1;
+
+    for (size_t i = tail.len; i-- > 0;) {
+        if (tail.len - i < len || memcmp(tail.ptr + i, name, len) != 0 || (i > 0 && tail.ptr[i - 1] == '\\'))
+            continue;
+        struct span value = span_trim(span_of(tail.ptr + i + len, tail.len - i - len));
+        if (value.len > 0 && value.ptr[0] == ':')
+            usage_read(leading_object(span_trim(span_of(value.ptr + 1, value.len - 1))), usage);
+        return;
+    }
 }
 
 void chat_write_error_event(struct buf *out, const struct stream_error *error)

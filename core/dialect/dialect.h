@@ -95,6 +95,10 @@ struct dialect {
     /* Judges a whole plain reply. */
     void (*judge_plain)(struct span body, struct plain_facts *facts);
 
+    /* Reads the usage from the last bytes of a plain reply that was too large to
+     * be judged whole; they may begin anywhere. Changes nothing if it finds none. */
+    void (*read_tail)(struct span tail, struct usage *usage);
+
     /* The error event, whole, blank line included. */
     void (*write_error_event)(struct buf *out, const struct stream_error *error);
 };

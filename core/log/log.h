@@ -2,7 +2,7 @@
  * The log: one JSON line per problem on stderr, at most LOG_LINE_BYTES with its
  * newline, written with one write so that lines of processes do not mix.
  *
- *   {"time":"…","level":"warn","program":"llm-router","pid":1,"event":"snapshot_refused","message":"…",…}
+ *   {"time":"…","level":"warn","program":"llm-router","pid":1,"event":"configuration_refused","message":"…",…}
  *
  * `event` is a closed list of names in snake case, one per kind of problem, so
  * that operators can search and alert on it. A problem is logged once, where it

@@ -82,7 +82,7 @@ struct request_event {
     int status;
     const char *code;
     bool is_committed;
-    const char *fallback_reason; /* verdict of the first failed attempt */
+    const char *fallback_reason; /* of the first failed attempt: its status, or "timeout", "connect", … */
     uint64_t ttft_us, total_us, upstream_us, client_wait_us;
 
     struct usage usage;

@@ -15,6 +15,12 @@ static bool is_listed(const struct plan_facts *facts, int status)
 
 bool loop_moves_on(const struct plan_facts *facts, const struct attempt_outcome *outcome)
 {
+    /* A caller's mistake never walks the keys because it came with a status that
+     * is listed for theirs (OpenRouter's 403 for moderation); only because an
+     * operator has listed the caller's own. */
+    if (outcome->verdict == VERDICT_CLIENT && outcome->status != 400 && outcome->status != 413 &&
+        outcome->status != 422)
+        return false;
     switch (outcome->status) {
     case 0:
         if (outcome->verdict == VERDICT_TIMEOUT)
@@ -24,9 +30,7 @@ bool loop_moves_on(const struct plan_facts *facts, const struct attempt_outcome 
     case 402:
     case 403:
     case 429: /* here the configured list has the last word, whatever the body says */
-        if (outcome->verdict != VERDICT_CLIENT)
-            return is_listed(facts, outcome->status);
-        break;
+        return is_listed(facts, outcome->status);
     default:
         break;
     }

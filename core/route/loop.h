@@ -20,7 +20,7 @@
 struct attempt_outcome {
     enum verdict verdict;
     enum blame blame;
-    bool is_proven; /* see struct opinion */
+    bool is_proven;          /* see struct opinion */
     int status;              /* of the upstream's reply; 0 if none came */
     const char *last_status; /* where the status does not say it: "timeout", "connect", "reset", "invalid";
                                 else NULL */

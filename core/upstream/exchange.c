@@ -1,23 +1,18 @@
 #include "core/upstream/exchange.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/upstream/exchange_internal.h"
 
 enum {
     HEADERS_MAX = 64,
     KEPT_CONNECTION_S = 30, /* providers close idle ones after a minute or so: do not meet them there */
     LINGER_MS = 100,        /* for the end of a reply whose last event has come */
     CONNECTIONS_KEPT = 16,
-};
-
-struct exchange_client {
-    CURLM *multi;
-    CURL *easy;
 };
 
 int exchange_init_master(struct error *e)
@@ -111,7 +106,7 @@ static bool take_want(struct running *x, enum exchange_want want, uint64_t enter
     uint64_t now = clock_monotonic_us();
     x->result->receiver_us += now - entered_us;
     x->last_byte_us = own_now_us(x);
-    if (want == EXCHANGE_CONTENT && x->result->first_content_us == 0)
+    if ((want == EXCHANGE_CONTENT || want == EXCHANGE_LINGER) && x->result->first_content_us == 0)
         x->result->first_content_us = entered_us - x->start_us;
     if (want == EXCHANGE_LINGER && x->want != EXCHANGE_LINGER)
         x->linger_until_us = now + LINGER_MS * US_PER_MS;
@@ -233,7 +228,7 @@ static enum exchange_end end_of(const struct running *x, CURLcode code)
         return EXCHANGE_END_ENOUGH;
     switch (code) {
     case CURLE_OK:
-        return x->result->status != 0 ? EXCHANGE_END_WHOLE : EXCHANGE_END_INVALID;
+        return x->result->status != 0 ? EXCHANGE_END_WHOLE : EXCHANGE_END_RESET; /* within the head */
     case CURLE_COULDNT_RESOLVE_HOST:
         return EXCHANGE_END_UNRESOLVED;
     case CURLE_COULDNT_CONNECT:
@@ -333,15 +328,14 @@ static void measure(struct running *x)
 void exchange_run(struct exchange_client *client, const struct exchange_request *request,
                   const struct exchange_receiver *receiver, struct exchange_result *out)
 {
-    struct curl_slist headers[HEADERS_MAX];
-    size_t n = 0;
+    /* libcurl only reads the list: the nodes need no memory of its own. The first
+     * one takes a header away: libcurl would wait a second for "100 Continue". */
+    static char no_expect[] = "Expect:";
+    struct curl_slist headers[HEADERS_MAX + 1] = { { .data = no_expect } };
 
-    /* libcurl only reads the list: the nodes need no memory of its own. */
-    for (; request->headers[n] != NULL && n < HEADERS_MAX; n++) {
-        headers[n].data = (char *)(uintptr_t)request->headers[n];
-        headers[n].next = NULL;
-        if (n > 0)
-            headers[n - 1].next = &headers[n];
+    for (size_t n = 0; n < HEADERS_MAX && request->headers[n] != NULL; n++) {
+        headers[n + 1] = (struct curl_slist){ .data = (char *)(uintptr_t)request->headers[n] };
+        headers[n].next = &headers[n + 1];
     }
     *out = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
     struct running x = {
@@ -353,7 +347,7 @@ void exchange_run(struct exchange_client *client, const struct exchange_request 
         .want = EXCHANGE_MORE,
     };
     x.last_byte_us = x.start_us;
-    prepare(&x, n > 0 ? headers : NULL);
+    prepare(&x, headers);
     if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
         while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))
             continue;

@@ -18,6 +18,7 @@ void relay_init(struct relay *relay, const struct dialect *dialect, bool is_stre
     sse_init(&relay->framer, RELAY_EVENT_BYTES);
     buf_init(&relay->held, is_stream ? RELAY_HOLD_BYTES : RELAY_PLAIN_BYTES);
     buf_init(&relay->failure, RELAY_FAILURE_BYTES);
+    buf_init(&relay->tail, 2 * RELAY_TAIL_BYTES);
 }
 
 void relay_free(struct relay *relay)
@@ -25,6 +26,7 @@ void relay_free(struct relay *relay)
     sse_free(&relay->framer);
     buf_free(&relay->held);
     buf_free(&relay->failure);
+    buf_free(&relay->tail);
 }
 
 /* The first end counts: what comes after it is not looked at. But nothing is
@@ -128,6 +130,8 @@ static int on_event(void *ctx, const struct sse_event *event)
             return 0;
         }
         end_with(relay, RELAY_FINISHED, NULL);
+        relay->misses_lf =
+            event->raw.len >= 3 && memcmp(event->raw.ptr + event->raw.len - 3, "\r\n\r", 3) == 0;
         break;
     case EVENT_USAGE:
         if (relay->hides_usage)
@@ -164,10 +168,21 @@ static enum exchange_want want_now(const struct relay *relay)
     }
 }
 
+/* The last bytes of a reply that is not kept whole: the usage stands there. */
+static void keep_tail(struct relay *relay, struct span piece)
+{
+    if (piece.len > RELAY_TAIL_BYTES)
+        piece = span_of(piece.ptr + piece.len - RELAY_TAIL_BYTES, RELAY_TAIL_BYTES);
+    buf_append_span(&relay->tail, piece);
+    if (relay->tail.len > RELAY_TAIL_BYTES)
+        buf_consume(&relay->tail, relay->tail.len - RELAY_TAIL_BYTES);
+}
+
 /* A whole document is collected: a plain reply, or what came instead of a stream. */
 static void feed_document(struct relay *relay, struct span piece)
 {
     if (relay->is_passing) {
+        keep_tail(relay, piece);
         put(relay, piece);
         return;
     }
@@ -181,6 +196,8 @@ static void feed_document(struct relay *relay, struct span piece)
         return;
     }
     relay->is_passing = true;
+    keep_tail(relay, buf_span(&relay->held));
+    keep_tail(relay, piece);
     if (commit(relay, -1) == 0)
         put(relay, piece);
 }
@@ -208,6 +225,10 @@ enum exchange_want relay_feed(struct relay *relay, struct span piece)
     } else {
         if (sse_feed(&relay->framer, piece, on_event, relay) == 0)
             flush(relay);
+        /* Nothing is read after the mark: if its last CR came alone, so does the LF. */
+        if (relay->misses_lf && relay->end == RELAY_FINISHED)
+            put(relay, span_cstr("\n"));
+        relay->misses_lf = false;
     }
     return want_now(relay);
 }
@@ -243,6 +264,7 @@ static void finish_document(struct relay *relay, bool is_whole)
         return;
     }
     if (relay->is_passing) {
+        relay->dialect->read_tail(buf_span(&relay->tail), &relay->state.usage);
         end_with(relay, RELAY_FINISHED, NULL);
         return;
     }

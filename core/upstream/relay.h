@@ -22,6 +22,7 @@ enum {
     RELAY_HOLD_BYTES = 64 * 1024,    /* of a stream, before content */
     RELAY_EVENT_BYTES = 64 * 1024,   /* of one event, before it passes unjudged */
     RELAY_PLAIN_BYTES = 1024 * 1024, /* of a plain reply, before it passes unchecked */
+    RELAY_TAIL_BYTES = 4 * 1024,     /* of a plain reply that passes */
     RELAY_FAILURE_BYTES = 8 * 1024,  /* of a failed reply */
 };
 
@@ -62,7 +63,9 @@ struct relay {
     struct span content_type;
     char content_type_text[128];
     struct sse_framer framer;
-    struct buf held;     /* before commitment */
+    struct buf held; /* before commitment */
+    struct buf tail;
+    bool misses_lf;      /* of the CR LF that ends the terminal mark */
     struct span pending; /* events of the current piece that are ready to go, in one run */
     bool is_document;    /* a stream was asked for, something else comes */
     bool is_passing;     /* a plain reply that outgrew its bound */

@@ -73,7 +73,9 @@ void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, 
             event->usage = a->relay.state.usage;
     }
     if (event->fallback_reason == NULL && !out->is_committed && out->verdict != VERDICT_CANCELLED)
-        event->fallback_reason = row->name;
+        event->fallback_reason = out->last_status != NULL
+                                     ? out->last_status
+                                     : arena_printf(a->errand->turn->request.arena, "%d", out->status);
     if (out->verdict != VERDICT_OK && out->verdict != VERDICT_CANCELLED)
         log_failure(a, out, message);
 }

@@ -2,7 +2,20 @@
 #include "fcgi/edge/attempt_internal.h"
 
 #include "core/json/writer.h"
+#include "core/log/log.h"
 #include "core/route/signature.h"
+
+/* A provider that puts the key where its code should stand must not put it into
+ * the record. */
+static const char *redacted(const struct attempt *a, const char *code)
+{
+    struct buf clean;
+    buf_init(&clean, LOG_TEXT_BYTES);
+    log_redact(&clean, span_cstr(code), LOG_TEXT_BYTES);
+    const char *copy = arena_span(a->errand->turn->request.arena, buf_span(&clean));
+    buf_free(&clean);
+    return copy;
+}
 
 static void note_opinion(struct attempt *a, const struct opinion *opinion, struct attempt_outcome *out)
 {
@@ -11,8 +24,7 @@ static void note_opinion(struct attempt *a, const struct opinion *opinion, struc
     out->is_proven = opinion->is_proven;
     out->retry_after_s = opinion->retry_after_s;
     a->event->reason = opinion->signature;
-    if (opinion->code[0] != '\0')
-        a->event->provider_code = arena_strdup(a->errand->turn->request.arena, opinion->code);
+    a->event->provider_code = redacted(a, opinion->code);
 }
 
 /* A refusal is passed on as the upstream wrote it; one that was too long to be
@@ -111,7 +123,13 @@ static void judge_relayed(struct attempt *a, bool is_whole, struct attempt_outco
     case RELAY_ERROR:
         judge_in_band(a, out, message);
         break;
-    default: /* cut, or no answer at all */
+    case RELAY_UNUSABLE:
+        if (a->relay.failure.len > 0) { /* a page or another document: it may say more */
+            judge_in_band(a, out, message);
+            break;
+        }
+        __attribute__((fallthrough));
+    default: /* cut, or nothing at all */
         out->verdict = VERDICT_SERVER;
         out->blame = BLAME_UPSTREAM;
         out->last_status = "invalid";

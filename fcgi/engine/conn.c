@@ -181,8 +181,8 @@ static void put_header(unsigned char *h, int type, int request_id, size_t conten
 
 /* The records that carry one call's bytes, built on the stack. */
 struct train {
-    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX +
-                   2]; /* header, bytes, padding each; cuts between pieces; the end */
+    /* header, bytes and padding of each; the cuts between pieces; the end */
+    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX + 2];
     size_t n;
     unsigned char headers[RECORDS_AT_ONCE][RECORD_HEADER_BYTES];
     unsigned char end[2 * RECORD_HEADER_BYTES];

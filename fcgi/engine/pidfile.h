@@ -9,7 +9,7 @@
 #include "core/base/err.h"
 
 /* The locked descriptor, to be kept open. ERR_CONFLICT: another master runs. ERR_SYSTEM. */
-int pidfile_take(const char *run_dir, const char *program, int *fd, struct error *e);
+int pidfile_take(const char *run_dir, const char *program, int *out, struct error *e);
 
 /* Empties the file, so that nobody signals an id that is another's by then. */
 void pidfile_release(int fd);

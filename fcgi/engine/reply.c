@@ -52,6 +52,8 @@ void reply_start(struct reply *reply, int status, struct span content_type, int6
 {
     reply->is_started = true;
     reply->status = status;
+    reply->length = length;
+    reply->sent = 0;
     buf_clear(&reply->head);
     buf_printf(&reply->head, "Status: %d %s\r\n", status, reason(status));
     if (content_type.len > 0)
@@ -70,6 +72,14 @@ void reply_header(struct reply *reply, const char *name, struct span value)
 static int send(struct reply *reply, struct span bytes, bool is_last)
 {
     struct span pieces[3] = { buf_span(&reply->head), { NULL, 0 }, bytes };
+
+    /* The end leaves with the last byte that was announced: a front end that
+     * counts closes then, and would not take another record. */
+    reply->sent += (int64_t)bytes.len;
+    if (reply->is_started && reply->length >= 0 && reply->sent >= reply->length)
+        is_last = true;
+    if (reply->conn->is_ended && bytes.len == 0 && reply->head.len == 0)
+        return 0;
     if (reply->head.len > 0)
         pieces[1] = span_cstr("\r\n");
     int r = conn_write(reply->conn, pieces, 3, is_last);

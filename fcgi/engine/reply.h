@@ -18,7 +18,9 @@ struct reply {
     const char *request_id; /* goes out as x-request-id; NULL: none */
     struct buf head;        /* until it is sent */
     bool is_started;
-    int status; /* once started */
+    int status;     /* once started */
+    int64_t length; /* of the body, as announced; -1: not announced */
+    int64_t sent;   /* of the body */
 };
 
 void reply_init(struct reply *reply, struct conn *conn);

@@ -386,7 +386,11 @@ def test_a_refused_document_leaves_the_one_in_force(admin):
     assert admin.get().headers["etag"] == tag
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"llm":{},"llm":{}}', b'{"llm":"\\u0000"}'], ids=repr)
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"llm":{},"llm":{}}', b'{"llm":"\\u0000"}'],
+    ids=repr,
+)
 def test_what_is_no_document_is_refused(admin, body):
     details = assert_error(admin.put(body, "*"), 400, "BAD_REQUEST")
     assert len(paths_of(details)) > 0

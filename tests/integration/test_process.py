@@ -120,7 +120,10 @@ def test_a_second_master_on_one_run_dir_is_refused(start_gateway):
     first = gateway.router
     gateway.start_router()
     second, gateway.router = gateway.router, first
-    assert second.wait(5) != 0
+    try:
+        assert second.wait(5) != 0
+    finally:
+        second.stop()
     gateway.script("m", "k1", answer(200, chat.completion()))
     assert gateway.chat("m").status == 200
 

@@ -52,10 +52,12 @@ struct server {
     struct buf received[CONNECTIONS_MAX];
 };
 
-static inline void pause_ms(unsigned ms)
+/* Shorter if the server is to stop. */
+static inline void server_pause(const struct server *server, unsigned ms)
 {
+    struct pollfd stop = { .fd = server->stop[0], .events = POLLIN };
     if (ms > 0)
-        poll(NULL, 0, (int)ms);
+        poll(&stop, 1, (int)ms);
 }
 
 static inline void drop_connection(struct server *server, size_t i, bool with_reset)
@@ -90,7 +92,7 @@ static inline void answer(struct server *server, size_t i)
     server->requests++;
     for (size_t p = 0; reply != NULL && p < PIECES_MAX && reply->pieces[p].bytes != NULL; p++) {
         const char *bytes = reply->pieces[p].bytes;
-        pause_ms(reply->pieces[p].pause_ms);
+        server_pause(server, reply->pieces[p].pause_ms);
         if (send(server->fds[i], bytes, strlen(bytes), MSG_NOSIGNAL) < 0)
             break;
     }

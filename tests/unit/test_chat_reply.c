@@ -133,6 +133,7 @@ static const struct {
     { EVENT("{\"object\":\"error\",\"message\":\"m\",\"code\":null}"), "E" },
     { EVENT("{\"code\":\"Throttling\",\"message\":\"m\",\"request_id\":\"r\"}"), "E" },
     { EVENT("{\"code\":20015,\"message\":\"m\",\"data\":null}"), "E" },
+    { EVENT("{\"Response\":{\"Error\":{\"Code\":\"c\",\"Message\":\"m\"},\"RequestId\":\"r\"}}"), "E" },
     { EVENT("{\"error_code\":17,\"error_msg\":\"m\"}"), "E" },
     { EVENT("{\"base_resp\":{\"status_code\":1004,\"status_msg\":\"m\"},\"choices\":null}"), "E" },
     { "event: error\ndata: {\"message\":\"m\"}\n\n", "E" },
@@ -356,6 +357,7 @@ static const struct {
     { "{\"type\":\"err\\u006fr\",\"x\":1}", false, true, "error_in_reply", "" },
     { "{\"code\":\"InvalidApiKey\",\"message\":\"m\"}", false, true, "error_in_reply", "" },
     { "{\"code\":50505,\"message\":\"m\",\"data\":null}", false, true, "error_in_reply", "" },
+    { "{\"Response\":{\"Error\":{\"Code\":\"c\"}}}", false, true, "error_in_reply", "" },
     { "{\"error_code\":6,\"error_msg\":\"m\"}", false, true, "error_in_reply", "" },
     { "{\"base_resp\":{\"status_code\":1008},\"choices\":null}", false, true, "error_in_reply", "" },
     { "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"a\"},\"finish_reason\":\"error\"}]}", false,
@@ -391,6 +393,39 @@ START_TEST(a_plain_reply_has_its_usage)
     chat_judge_plain(span_cstr("{" ANSWER "}"), &facts);
     ck_assert(!facts.usage.present);
     ck_assert_int_eq(facts.usage.input, -1);
+}
+END_TEST
+
+/* The end of a reply that was too large to be read whole. */
+static const struct {
+    const char *tail;
+    bool present;
+    int64_t input, output;
+} tails[] = {
+    { "x\"}}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}", true, 3, 4 },
+    { "x\"}}], \"usage\" :\n { \"prompt_tokens\": 3 } , \"id\": \"i\" }\n", true, 3, NONE },
+    { "\"usage\":{\"prompt_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":1},\"completion_tokens\":"
+      "4}}",
+      true, 3, 4 },
+    { "\"usage\":{\"prompt_tokens\":1}},{\"usage\":{\"prompt_tokens\":3}}", true, 3, NONE },
+    { "he said \\\"usage\\\":{\\\"prompt_tokens\\\":3}\"}}]}", false, NONE, NONE },
+    { "\"usage\":{\"prompt_tokens\":3}},\"x\":\"\\\"usage\\\"\"}", true, 3, NONE },
+    { "x\"}}],\"usage\":null}", false, NONE, NONE },
+    { "x\"}}],\"usage\":{\"prompt_tokens\":3", false, NONE, NONE },
+    { "x\"}}],\"usage\"", false, NONE, NONE },
+    { "sage\":{\"prompt_tokens\":3}}", false, NONE, NONE },
+    { "", false, NONE, NONE },
+};
+
+START_TEST(usage_is_found_in_the_tail_of_a_large_reply)
+{
+    struct usage usage;
+    usage_init(&usage);
+    chat_read_tail(span_cstr(tails[_i].tail), &usage);
+    ck_assert_msg(usage.present == tails[_i].present && usage.input == tails[_i].input &&
+                      usage.output == tails[_i].output,
+                  "%s: present %d input %" PRId64 " output %" PRId64, tails[_i].tail, usage.present,
+                  usage.input, usage.output);
 }
 END_TEST
 
@@ -436,6 +471,7 @@ int main(void)
     tcase_add_loop_test(tcase, usage_is_found_wherever_a_provider_puts_it, 0, (int)COUNT(usages));
     tcase_add_loop_test(tcase, a_plain_reply_answers_or_it_says_why_it_does_not, 0, (int)COUNT(plains));
     tcase_add_test(tcase, a_plain_reply_has_its_usage);
+    tcase_add_loop_test(tcase, usage_is_found_in_the_tail_of_a_large_reply, 0, (int)COUNT(tails));
     tcase_add_test(tcase, an_error_event_is_whole_and_is_read_as_an_error);
     tcase_add_test(tcase, the_dialects_mark_is_read_as_its_end);
     tcase_add_test(tcase, a_dialect_is_found_by_name_and_by_endpoint);

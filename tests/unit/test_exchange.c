@@ -1,5 +1,8 @@
 /* One HTTP exchange against a scripted server: endings, clocks, departures, kept connections. */
 #include <check.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/upstream/exchange.h"
+#include "core/upstream/exchange_internal.h"
 #include "tests/unit/scripted_server.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -53,6 +57,12 @@ static void tear_down(void)
     exchange_close(client);
     buf_free(&receiver.body);
     buf_free(&server.last_request);
+}
+
+static void pause_ms(unsigned ms)
+{
+    if (ms > 0)
+        poll(NULL, 0, (int)ms);
 }
 
 static void copy(char *out, size_t room, struct span text)
@@ -366,6 +376,64 @@ START_TEST(what_does_not_speak_tls_is_not_trusted_with_a_request)
 }
 END_TEST
 
+/* A server for this name and with this certificate's key, whom nobody vouches for. */
+static SSL_CTX *stranger(void)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *certificate = X509_new();
+    X509_NAME *name = X509_get_subject_name(certificate);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"localhost", -1, -1, 0);
+    X509_set_issuer_name(certificate, name);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
+    X509_set_pubkey(certificate, key);
+    ck_assert_int_gt(X509_sign(certificate, key, EVP_sha256()), 0);
+    ck_assert_int_eq(SSL_CTX_use_certificate(ctx, certificate), 1);
+    ck_assert_int_eq(SSL_CTX_use_PrivateKey(ctx, key), 1);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    return ctx;
+}
+
+struct tls_server {
+    SSL_CTX *ctx;
+    int listener;
+    int received; /* bytes that the client trusted it with */
+};
+
+static void *serve_tls(void *arg)
+{
+    struct tls_server *tls = arg;
+    char bytes[4096];
+    int fd = accept(tls->listener, NULL, NULL);
+    SSL *ssl = SSL_new(tls->ctx);
+    SSL_set_fd(ssl, fd);
+    if (SSL_accept(ssl) == 1)
+        tls->received = SSL_read(ssl, bytes, sizeof(bytes));
+    SSL_free(ssl);
+    close(fd);
+    return NULL;
+}
+
+START_TEST(a_server_that_nobody_vouches_for_is_not_trusted_with_a_request)
+{
+    char url[64];
+    int port;
+    pthread_t thread;
+    struct tls_server tls = { .ctx = stranger(), .listener = listen_somewhere(1, &port) };
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve_tls, &tls), 0);
+    snprintf(url, sizeof(url), "https://localhost:%d/", port);
+    struct exchange_result result = post_to(url, span_cstr("{x}"));
+    pthread_join(thread, NULL);
+    expect_end(&result, EXCHANGE_END_TLS);
+    ck_assert_int_le(tls.received, 0);
+    ck_assert_uint_eq(result.bytes_out, 0);
+    close(tls.listener);
+    SSL_CTX_free(tls.ctx);
+}
+END_TEST
+
 /* --- clocks: each has its end; a clock that is not at stake is left at 10 s --- */
 
 enum { CLOCK_MS = 200, LATE_MS = 1500 /* for a machine that is busy */ };
@@ -487,15 +555,19 @@ END_TEST
 /* The receiver may be blocked on the caller: that is not the upstream's time. */
 START_TEST(the_clocks_stand_still_while_the_receiver_is_at_work)
 {
-    START({ { { 0, CHUNKED_HEAD "1\r\na\r\n" }, { 50, "1\r\nb\r\n" }, { 50, "1\r\nc\r\n" CHUNKS_END } },
+    enum { SLEEP_MS = 600, PAUSE_MS = 650, OWN_MS = 500 };
+    START({ { { 0, CHUNKED_HEAD "1\r\na\r\n" },
+              { PAUSE_MS, "1\r\nb\r\n" },
+              { PAUSE_MS, "1\r\nc\r\n" CHUNKS_END } },
             KEEP });
-    clocks.idle_ms = clocks.first_content_ms = CLOCK_MS;
-    receiver.sleep_ms = 2 * CLOCK_MS;
+    clocks.idle_ms = clocks.first_content_ms = OWN_MS;
+    clocks.chain_us = clock_monotonic_us() + OWN_MS * US_PER_MS;
+    receiver.sleep_ms = SLEEP_MS;
     receiver.content_from = "ab";
     struct exchange_result result = post();
     server_stop(&server);
     expect_end(&result, EXCHANGE_END_WHOLE);
-    ck_assert_uint_ge(result.receiver_us, 4 * CLOCK_MS * US_PER_MS);
+    ck_assert_uint_ge(result.receiver_us, 3 * SLEEP_MS * US_PER_MS);
     ck_assert_uint_le(result.receiver_us, took_us);
 }
 END_TEST
@@ -539,11 +611,11 @@ START_TEST(a_caller_that_leaves_is_noticed_in_every_phase)
     struct exchange_result result = post();
     uint64_t took = took_us;
     pthread_join(caller, NULL);
+    server_stop(&server);
     expect_end(&result, EXCHANGE_END_CALLER_LEFT);
     ck_assert_msg(took < (LEAVES_AFTER_MS + NOTICED_MS) * US_PER_MS, "after %lu us", (unsigned long)took);
     ck_assert_uint_ge(took, LEAVES_AFTER_MS * US_PER_MS / 2);
     close(caller_fd);
-    _exit(0); /* the server is asleep, and nobody waits for it */
 }
 END_TEST
 
@@ -651,6 +723,48 @@ START_TEST(a_request_is_sent_twice_at_most)
 }
 END_TEST
 
+/* As many transfers at once as make as many connections, which are then kept. */
+static void fill_the_pool(size_t connections)
+{
+    CURL *easies[4];
+    char url[64];
+    int running = 1;
+    ck_assert_uint_le(connections, COUNT(easies));
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/", server.port);
+    for (size_t i = 0; i < connections; i++) {
+        easies[i] = curl_easy_init();
+        curl_easy_setopt(easies[i], CURLOPT_URL, url);
+        curl_easy_setopt(easies[i], CURLOPT_NOBODY, 1L);
+        ck_assert_int_eq(curl_multi_add_handle(client->multi, easies[i]), CURLM_OK);
+    }
+    while (running > 0) {
+        ck_assert_int_eq(curl_multi_perform(client->multi, &running), CURLM_OK);
+        ck_assert_int_eq(curl_multi_poll(client->multi, NULL, 0, 1000, NULL), CURLM_OK);
+    }
+    for (size_t i = 0; i < connections; i++) {
+        curl_multi_remove_handle(client->multi, easies[i]);
+        curl_easy_cleanup(easies[i]);
+    }
+}
+
+/* Left alone, libcurl would try every kept connection, each with a send. */
+START_TEST(a_pool_of_dead_connections_costs_one_replay)
+{
+    static const struct reply head = { { { 50, OK_HEAD "Content-Length: 5\r\n\r\n" } }, KEEP };
+    const struct reply dead = { { { 0, "" } }, CLOSE }, answer_of_fresh = { { { 0, OK_REPLY } }, KEEP };
+    const struct reply script[] = { head, head, head, head, dead, _i == 0 ? answer_of_fresh : dead,
+                                    dead, dead, dead };
+    server_start(&server, script, COUNT(script));
+    fill_the_pool(4);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, _i == 0 ? EXCHANGE_END_WHOLE : EXCHANGE_END_RESET);
+    ck_assert_uint_eq(result.replays, 1);
+    ck_assert_uint_eq(server.requests, 4 + 2);
+    ck_assert_uint_eq(server.connections, 4 + 1);
+}
+END_TEST
+
 START_TEST(a_replay_sends_the_body_from_its_beginning)
 {
     START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, "" } }, RESET }, { { { 0, OK_REPLY } }, KEEP });
@@ -741,6 +855,7 @@ int main(void)
                         (int)COUNT(broken));
     tcase_add_loop_test(replies, what_cannot_be_reached_says_how, 0, (int)COUNT(unreachable));
     tcase_add_test(replies, what_does_not_speak_tls_is_not_trusted_with_a_request);
+    tcase_add_test(replies, a_server_that_nobody_vouches_for_is_not_trusted_with_a_request);
     tcase_add_test(replies, every_end_has_a_name_of_its_own);
     tcase_add_test(ends, the_clock_of_the_connection_counts_tls);
     tcase_add_test(ends, the_clock_of_the_connection_counts_tcp);
@@ -759,6 +874,7 @@ int main(void)
     tcase_add_test(kept, a_connection_that_was_closed_meanwhile_is_not_used);
     tcase_add_test(kept, a_kept_connection_that_turns_out_to_be_closed_is_replaced);
     tcase_add_test(kept, a_request_is_sent_twice_at_most);
+    tcase_add_loop_test(kept, a_pool_of_dead_connections_costs_one_replay, 0, 2);
     tcase_add_test(kept, a_replay_sends_the_body_from_its_beginning);
     tcase_add_test(kept, a_reply_of_which_all_has_come_is_read_to_its_end_for_the_connections_sake);
     tcase_add_test(kept, an_upstream_that_never_ends_what_is_over_does_not_keep_us);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,11 +213,12 @@ END_TEST
 
 static in_port_t port_of(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_in6 address = { .sin6_port = 0 }; /* of either family: the port is at one place */
     socklen_t len = sizeof(address);
+    _Static_assert(offsetof(struct sockaddr_in6, sin6_port) == offsetof(struct sockaddr_in, sin_port),
+                   "as said");
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    return address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                         : ((struct sockaddr_in *)&address)->sin_port;
+    return address.sin6_port;
 }
 
 static int connect_tcp(int family, in_port_t port)

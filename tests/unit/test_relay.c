@@ -632,6 +632,7 @@ START_TEST(a_plain_reply_beyond_the_bound_passes_as_it_comes)
     finish(&run, true);
     ck_assert_int_eq(run.relay.end, RELAY_FINISHED);
     ck_assert(span_eq(buf_span(&run.caller.bytes), body));
+    ck_assert_int_eq(run.relay.state.usage.input, 9); /* it stands at the end */
     end(&run);
     free((void *)(uintptr_t)body.ptr);
 }

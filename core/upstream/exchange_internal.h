@@ -1,0 +1,12 @@
+/* Private to core/upstream: what a client is, for its tests too. */
+#ifndef CORE_UPSTREAM_EXCHANGE_INTERNAL_H
+#define CORE_UPSTREAM_EXCHANGE_INTERNAL_H
+
+#include <curl/curl.h>
+
+struct exchange_client {
+    CURLM *multi; /* owns the connections */
+    CURL *easy;   /* of the exchange that runs */
+};
+
+#endif
