@@ -93,7 +93,7 @@ int json_find(struct span text, const struct json_want *wants, size_t n_wants, u
  * an escaped NUL is kept, so test with the length. */
 struct span json_decode(struct arena *arena, struct span raw);
 
-/* Whether the string value `raw` decodes to exactly `text`. Allocates nothing. */
+/* Whether the value `raw` is a string that decodes to exactly `text`. Allocates nothing. */
 bool json_string_is(struct span raw, const char *text);
 
 /* A number value as an integer: true and *out if it is written without

@@ -173,6 +173,8 @@ struct span json_decode(struct arena *arena, struct span raw)
 
 bool json_string_is(struct span raw, const char *text)
 {
+    if (raw.len < 2 || raw.ptr[0] != '"')
+        return false; /* not a string at all */
     struct span inner = without_quotes(raw);
     if (!has_escape(inner))
         return span_is(inner, text);

@@ -37,20 +37,27 @@ bool loop_moves_on(const struct plan_facts *facts, const struct attempt_outcome 
     return verdict_row(outcome->verdict)->next != NEXT_NONE || is_listed(facts, outcome->status);
 }
 
-/* The next candidate in order. While a second opinion on a refusal is sought:
- * one of another provider if there is one, else of another upstream, else any. */
+/* Who is asked for a second opinion on a refusal, best first. */
+enum wish { OTHER_PROVIDER, OTHER_UPSTREAM, ANYBODY };
+
+static bool suits(const struct snap_root *root, const struct candidate *c, const struct candidate *refused,
+                  enum wish wish)
+{
+    if (refused == NULL || wish == ANYBODY)
+        return true;
+    if (wish == OTHER_UPSTREAM)
+        return c->upstream != refused->upstream;
+    return !span_eq(snap_span(root, c->upstream->provider), snap_span(root, refused->upstream->provider));
+}
+
+/* The next candidate: in order, while there is no refusal. */
 static struct candidate *take(const struct snap_root *root, struct plan *plan,
                               const struct candidate *refused)
 {
-    enum { OTHER_PROVIDER, OTHER_UPSTREAM, ANY };
-
-    for (int wish = refused == NULL ? ANY : OTHER_PROVIDER; wish <= ANY; wish++) {
+    for (enum wish wish = OTHER_PROVIDER; wish <= ANYBODY; wish++) {
         for (size_t i = 0; i < plan->count; i++) {
             struct candidate *c = &plan->items[i];
-            if (c->is_passed || (wish == OTHER_UPSTREAM && c->upstream == refused->upstream))
-                continue;
-            if (wish == OTHER_PROVIDER &&
-                span_eq(snap_span(root, c->upstream->provider), snap_span(root, refused->upstream->provider)))
+            if (c->is_passed || !suits(root, c, refused, wish))
                 continue;
             c->is_passed = true;
             return c;
@@ -145,7 +152,8 @@ void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadli
     *out = (struct loop_result){ .end = LOOP_FAILED };
     while ((c = take(facts->root, plan, refused)) != NULL) {
         if (ops->now_us(ops->ctx) >= deadline_us) {
-            remember(&h, &chain_timeout);
+            if (h.last.verdict != VERDICT_CLIENT) /* a refusal says more than our clock */
+                remember(&h, &chain_timeout);
             break;
         }
         struct attempt_outcome outcome = { 0 };

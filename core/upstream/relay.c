@@ -187,7 +187,7 @@ static void feed_document(struct relay *relay, struct span piece)
         return;
     }
     if (buf_append_span(&relay->held, piece) == 0) {
-        relay->has_content = true; /* generation has ended: what follows is transport */
+        relay->has_content = !relay->is_stream; /* generation has ended: what follows is transport */
         return;
     }
     if (relay->is_stream) {

@@ -60,7 +60,6 @@ struct relay {
     struct buf failure; /* what the upstream said of its failure; overflowed: it was longer */
 
     /* private */
-    struct span content_type;
     char content_type_text[128];
     struct sse_framer framer;
     struct buf held; /* before commitment */

@@ -8,7 +8,7 @@
 #include "core/route/signature.h"
 #include "core/log/log.h"
 
-enum { FIXED_HEADERS = 6 };
+enum { FIXED_HEADERS = 5 };
 
 /* --- the key and the headers --- */
 
@@ -74,7 +74,6 @@ static const char **make_headers(const struct attempt *a, const char *key_line)
     headers[n++] = "Content-Type: application/json";
     headers[n++] = a->errand->facts->is_stream ? "Accept: text/event-stream" : "Accept: application/json";
     headers[n++] = "User-Agent: llm-router/" LLM_ROUTER_VERSION;
-    headers[n++] = "Expect:"; /* libcurl would wait a second for "100 Continue" */
     for (unsigned i = 0; i < extra.count; i++) {
         const struct snap_header_line *h = SNAP_ITEM(turn->root, extra, struct snap_header_line, i);
         headers[n++] = arena_printf(turn->request.arena, "%s: %s", snap_cstr(turn->root, h->name),

@@ -16,7 +16,8 @@ enum mode {
     MODE_STREAM = 1,
     MODE_HIDES_USAGE = 2,
     MODE_WHOLE = 4,  /* the reply ends as HTTP says it must */
-    MODE_FILLED = 8, /* a stream: it begins with nearly as much as the relay holds back */
+    MODE_FILLED = 8, /* a stream begins with nearly as much as is held back */
+    MODE_LARGE = 16, /* a stream begins inside an event that is too large to be judged */
 };
 
 /* --- a caller ------------------------------------------------------------- */
@@ -173,16 +174,17 @@ static void check_same(const struct run *whole, const struct run *cut)
                "cuts change nothing that is recorded");
 }
 
-/* Comments of nearly as many bytes as are held back before content. */
+/* What is too long for an input. */
 static struct span make_filler(unsigned mode, struct arena *arena)
 {
-    enum { FILLER_BYTES = RELAY_HOLD_BYTES - 128 };
-    if ((mode & MODE_STREAM) == 0 || (mode & MODE_FILLED) == 0)
+    size_t size = (mode & MODE_LARGE) != 0 ? RELAY_EVENT_BYTES + 1 : RELAY_HOLD_BYTES - 128;
+    if ((mode & MODE_STREAM) == 0 || (mode & (MODE_FILLED | MODE_LARGE)) == 0)
         return span_of(NULL, 0);
-    char *filler = arena_alloc(arena, FILLER_BYTES);
-    memset(filler, ':', FILLER_BYTES);
-    memcpy(filler + FILLER_BYTES - 2, "\n\n", 2);
-    return span_of(filler, FILLER_BYTES);
+    char *filler = arena_alloc(arena, size);
+    memset(filler, ':', size);
+    if ((mode & MODE_LARGE) == 0)
+        memcpy(filler + size - 2, "\n\n", 2);
+    return span_of(filler, size);
 }
 
 static void end_run(struct run *run)

@@ -3,19 +3,33 @@
  * what lies beyond the part that is looked at changes nothing.
  *
  * Input: lines for the status (200: the error stands inside it), the provider,
- * Retry-After, retry-after-ms and x-amzn-ErrorType, then the body.
+ * Retry-After, retry-after-ms and x-amzn-ErrorType, and for how many blanks
+ * follow the body, then the body.
  */
 #include "core/json/scan.h"
 #include "core/route/signature.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { NOW_S = 1796000000, RETRY_AFTER_MAX_S = 3600, CODE_BYTES = 64 };
+enum { NOW_S = 1796000000, BLANKS_MAX = 2 * SIGNATURE_BODY_MAX, RETRY_AFTER_MAX_S = 3600, CODE_BYTES = 64 };
 
 /* A failure's, or 200. */
 static int read_status(struct span text)
 {
     long long status;
     return json_int(text, &status) && status >= 300 && status <= 999 ? (int)status : 200;
+}
+
+/* A copy of the body with blanks behind it. */
+static struct span with_blanks(struct span body, struct span number)
+{
+    long long blanks;
+    if (!json_int(number, &blanks) || blanks < 0 || blanks > BLANKS_MAX)
+        blanks = 0;
+    char *copy = xmalloc(body.len + (size_t)blanks);
+    if (body.len > 0)
+        memcpy(copy, body.ptr, body.len);
+    memset(copy + body.len, ' ', (size_t)blanks);
+    return span_of(copy, body.len + (size_t)blanks);
 }
 
 static void check_opinion(const struct reply_facts *facts, const struct opinion *opinion)
@@ -63,18 +77,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     facts.retry_after = fuzz_take_line(&in);
     facts.retry_after_ms = fuzz_take_line(&in);
     facts.amzn_error_type = fuzz_take_line(&in);
-    facts.body = fuzz_rest(&in);
+    struct span blanks = fuzz_take_line(&in);
+    struct span body = with_blanks(fuzz_rest(&in), blanks);
+    facts.body = body;
 
     signature_judge(&facts, arena, &opinion);
     check_opinion(&facts, &opinion);
-    struct span body = fuzz_copy(facts.body);
-    facts.body = body;
     if (facts.body.len > SIGNATURE_BODY_MAX)
         facts.body.len = SIGNATURE_BODY_MAX;
+    struct span part = fuzz_copy(facts.body);
+    facts.body = part;
     signature_judge(&facts, arena, &again);
     check_same(&opinion, &again);
     (void)signature_has_error(body);
     fuzz_check(signature_finish_reason(body) < VERDICT_COUNT, "a finish reason has a verdict");
+    fuzz_free_copy(part);
     fuzz_free_copy(body);
     arena_free(arena);
     return 0;

@@ -3,8 +3,8 @@
  * outside it, whoever wrote it.
  *
  * Input: a byte for the form, then the bytes of an image (form 0; its magic,
- * layout and size are put right), or edits of a compiled one (form 1), each two
- * bytes of a word's number and four of what stands there.
+ * layout and size are put right), or edits of a compiled one (form 1): each has
+ * two bytes for a word's number, one for what is done to it, and four of a value.
  */
 #include "core/config/entry.h"
 #include "tests/fuzz/fuzz.h"
@@ -49,12 +49,22 @@ static void put_header_right(struct span image)
 
 static void edit(struct span image, struct fuzz_input *in)
 {
-    while (in->left >= 6) {
-        size_t word = fuzz_take_byte(in) | fuzz_take_byte(in) << 8;
+    enum { SET, ADD, SET_FROM_END, N_ACTIONS };
+    while (in->left >= 7) {
+        size_t word = fuzz_take_byte(in);
+        word = (word | fuzz_take_byte(in) << 8) % (image.len / sizeof(uint32_t));
+        size_t action = fuzz_take_choice(in, N_ACTIONS);
         uint32_t value = 0;
         for (int i = 0; i < 4; i++)
             value |= (uint32_t)fuzz_take_byte(in) << (8 * i);
-        memcpy((char *)(uintptr_t)image.ptr + word % (image.len / 4) * 4, &value, sizeof(value));
+        char *at = (char *)(uintptr_t)image.ptr + word * sizeof(uint32_t);
+        uint32_t old;
+        memcpy(&old, at, sizeof(old));
+        if (action == ADD)
+            value += old;
+        else if (action == SET_FROM_END)
+            value += (uint32_t)image.len;
+        memcpy(at, &value, sizeof(value));
     }
 }
 

@@ -14,7 +14,7 @@ enum { TRANSCRIPT_BYTES = 16 * 1024 * 1024 };
 struct transcript {
     struct buf raw, events;
     size_t limit;
-    size_t n_large;
+    size_t n_large, part_bytes; /* events in parts; bytes of the one that is not over */
 };
 
 static int note_event(void *ctx, const struct sse_event *event)
@@ -24,8 +24,13 @@ static int note_event(void *ctx, const struct sse_event *event)
     fuzz_check(event->raw.len > 0, "an event has bytes");
     if (event->is_part) {
         fuzz_check(event->data.len == 0 && event->name.len == 0, "a part is not taken apart");
-        t->n_large += event->is_last_part;
-        return event->is_last_part ? buf_append_cstr(&t->events, "L;") : 0;
+        t->part_bytes += event->raw.len;
+        if (!event->is_last_part)
+            return 0;
+        fuzz_check(t->part_bytes > t->limit, "an event within the limit comes whole");
+        t->part_bytes = 0;
+        t->n_large++;
+        return buf_append_cstr(&t->events, "L;");
     }
     fuzz_check(!event->is_last_part, "only a part is a last one");
     fuzz_check(event->raw.len <= t->limit + 2, "an event beyond the limit comes in parts");
