@@ -1,11 +1,13 @@
 /* llm-router: settings, and its description for the engine. */
 #include "fcgi/router.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/log/log.h"
 #include "fcgi/edge/edge.h"
+#include "fcgi/engine/overflow.h"
 #include "fcgi/engine/settings.h"
 
 #define PLACE(member) offsetof(struct router_settings, member)
@@ -21,6 +23,14 @@ static const struct setting rows[] = {
       PLACE(engine.workers) },
     { "drain-timeout-ms", NULL, SETTING_NUMBER, "600000", 0, 86400000, "MS",
       "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
+    { "queue-timeout-ms", NULL, SETTING_NUMBER, "1000", 20, 60000, "MS",
+      "how long a connection may wait for a worker before it is answered 503",
+      PLACE(engine.queue_timeout_ms) },
+    { "max-requests", NULL, SETTING_NUMBER, "10000", 0, INT64_C(1) << 40, "N",
+      "of a worker, give or take a tenth, before another takes its place; 0: no bound",
+      PLACE(engine.max_requests) },
+    { "request-limit-ms", NULL, SETTING_NUMBER, "7200000", 0, 86400000, "MS",
+      "a request that takes longer is ended with its worker; 0: no bound", PLACE(engine.request_limit_ms) },
     { "max-body-bytes", NULL, SETTING_NUMBER, "33554432", 1, INT64_C(1) << 30, "BYTES",
       "of a request; above it, 413", PLACE(max_body_bytes) },
     { "max-header-bytes", NULL, SETTING_NUMBER, "32768", 1024, 1 << 20, "BYTES",
@@ -67,13 +77,24 @@ static void serve(struct engine_process *process, struct conn *conn)
     edge_serve(&worker, conn);
 }
 
+const struct router_settings *router_settings(void)
+{
+    return &settings;
+}
+
+static int run_overflow(struct engine_process *process)
+{
+    return overflow_run(&edge_voice, process);
+}
+
 static int run_keeper(struct engine_process *process)
 {
     return keeper_run(process, &shared);
 }
 
 static const struct engine_role roles[] = {
-    { "keeper", run_keeper },
+    { "keeper", run_keeper, false },
+    { "overflow", run_overflow, true },
 };
 
 static const struct engine_program program = {
@@ -105,6 +126,9 @@ int main(int argc, char **argv)
     if (choose("caller-auth", settings.caller_auth_name, "keys", "none", &by_keys) != 0 ||
         choose("ready", settings.ready_name, "strict", "serving", &settings.is_ready_strict) != 0)
         return 2;
+    char health[PATH_MAX];
+    snprintf(health, sizeof(health), "unix:%s/health.sock", settings.engine.run_dir);
+    settings.engine.health = health;
     settings.caller_auth = by_keys ? CALLER_AUTH_KEYS : CALLER_AUTH_NONE;
     return engine_run(&program, &settings.engine);
 }

@@ -48,6 +48,9 @@ struct router_worker {
     struct request_event event;
 };
 
+/* The program's settings, once they are read. */
+const struct router_settings *router_settings(void);
+
 /* The keeper's process: reads the store, publishes snapshots. */
 int keeper_run(struct engine_process *process, const struct router_shared *shared);
 

@@ -19,6 +19,7 @@ const char *event_end_name(enum event_end end)
         [EVENT_END_CUT] = "cut",
         [EVENT_END_CLIENT_GONE] = "client_gone",
         [EVENT_END_REFUSED] = "refused",
+        [EVENT_END_OVERFLOW] = "overflow",
     };
     return names[end];
 }

@@ -32,6 +32,7 @@ enum event_end {
     EVENT_END_ERROR_MID,    /* the upstream reported a failure after content */
     EVENT_END_CUT,          /* the upstream broke off, or a clock ran out, after content */
     EVENT_END_CLIENT_GONE,  /* the caller left, or stopped reading */
+    EVENT_END_OVERFLOW,     /* waited too long for a worker */
     EVENT_END_REFUSED,      /* the caller's mistake: ours to say, or an upstream's */
 };
 

@@ -6,12 +6,30 @@
 #include "core/base/clock.h"
 #include "core/crypto/digest.h"
 #include "core/log/log.h"
+#include "fcgi/edge/health.h"
 
-/* The longer one first: it also holds the shorter one's name. */
-static const struct mount mounts[] = {
-    { "/api/v1/openai", ERROR_FORM_CODED },
-    { "/v1", ERROR_FORM_OPENAI },
-};
+enum { PROBE_BYTES = 512 };
+
+/* The probes, for front ends that do not map them to the health socket. */
+
+static void serve_livez(struct turn *turn)
+{
+    struct buf body;
+    buf_init(&body, PROBE_BYTES);
+    health_write_live(&body);
+    reply_json(&turn->reply, 200, buf_span(&body));
+    buf_free(&body);
+}
+
+static void serve_readyz(struct turn *turn)
+{
+    struct buf body;
+    buf_init(&body, PROBE_BYTES);
+    bool is_ready = health_write_ready(turn->worker->process->mapping,
+                                       turn->worker->shared->settings->is_ready_strict, &body);
+    reply_json(&turn->reply, is_ready ? 200 : 503, buf_span(&body));
+    buf_free(&body);
+}
 
 /* Endpoints that are not a dialect's. */
 static const struct endpoint {
@@ -26,23 +44,6 @@ static const struct endpoint {
     { "/livez", false, "GET, HEAD", true, true, serve_livez },
     { "/readyz", false, "GET, HEAD", true, true, serve_readyz },
 };
-
-/* We may be mounted below anything: the mount's prefix may stand anywhere in the path. */
-static void find_mount(struct turn *turn)
-{
-    const char *path = turn->request.path;
-    for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
-        size_t len = strlen(mounts[i].prefix);
-        for (const char *at = strstr(path, mounts[i].prefix); at != NULL;
-             at = strstr(at + 1, mounts[i].prefix)) {
-            if (at[len] != '/' && at[len] != '\0')
-                continue;
-            turn->mount = &mounts[i];
-            turn->endpoint = at[len] == '/' ? at + len + 1 : "";
-            return;
-        }
-    }
-}
 
 static const struct endpoint *find_endpoint(const struct turn *turn)
 {
@@ -122,7 +123,7 @@ static void fail_method(struct turn *turn, const char *allow)
 /* Finds who is to answer, and lets it. True: the request leaves an event. */
 static bool route(struct turn *turn)
 {
-    find_mount(turn);
+    turn->mount = mount_find(turn->request.path, &turn->endpoint);
     const struct dialect *dialect =
         turn->mount != NULL ? dialect_by_endpoint(span_cstr(turn->endpoint)) : NULL;
     const struct endpoint *endpoint = dialect == NULL ? find_endpoint(turn) : NULL;
@@ -230,7 +231,7 @@ void edge_serve(struct router_worker *worker, struct conn *conn)
     if (r == 0) {
         leaves_event = route(&turn);
     } else {
-        find_mount(&turn);
+        turn.mount = mount_find(turn.request.path, &turn.endpoint);
         turn_fail(&turn, &failure);
     }
     if (leaves_event)

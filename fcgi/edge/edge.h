@@ -6,14 +6,11 @@
 #define FCGI_EDGE_EDGE_H
 
 #include "core/dialect/dialect.h"
+#include "fcgi/edge/mount.h"
+#include "fcgi/engine/overflow.h"
 #include "fcgi/engine/reply.h"
 #include "fcgi/engine/request.h"
 #include "fcgi/router.h"
-
-struct mount {
-    const char *prefix; /* "/v1" */
-    enum error_form form;
-};
 
 /* A request on its way through the edge. */
 struct turn {
@@ -46,8 +43,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect);
 /* GET models, GET models/NAME. */
 void serve_models(struct turn *turn);
 
-/* GET /livez, GET /readyz. */
-void serve_livez(struct turn *turn);
-void serve_readyz(struct turn *turn);
+/* What the overflow process says: health, and 503 to who has waited too long. */
+extern const struct overflow_voice edge_voice;
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/ids.h"
 #include "core/log/log.h"
 
 static volatile sig_atomic_t stopping, hung_up;
@@ -61,6 +62,7 @@ void child_begin(struct engine_process *process, int master_pid)
     handle(SIGINT, end_at_once);
     handle(SIGQUIT, end_at_once);
     handle(SIGCHLD, SIG_DFL);
+    handle(SIGPIPE, SIG_IGN); /* a master that has died reads no log */
     /* Noted only while waiting: a signal never cuts a read or a write short.
      * SIGUSR1 never: libfcgi would take it for the end of the process. */
     sigemptyset(&process->open_mask);
@@ -77,6 +79,16 @@ void engine_wait(const struct engine_process *process, unsigned timeout_ms)
     ppoll(NULL, 0, &timeout, &process->open_mask);
 }
 
+/* A worker retires after max_requests, give or take a tenth, so that what a
+ * library leaks does not add up, and not all of them at once. 0: never. */
+static uint64_t retirement(const struct engine_settings *settings)
+{
+    uint64_t max = (uint64_t)settings->max_requests, random;
+
+    ids_random(&random, sizeof(random));
+    return max < 10 ? max : max - max / 10 + random % (max / 5 + 1);
+}
+
 static void serve_one(const struct engine_program *program, struct engine_process *process, struct conn *conn,
                       int fd)
 {
@@ -90,6 +102,7 @@ static void serve_one(const struct engine_program *program, struct engine_proces
     }
     record->request_id[0] = '\0';
     atomic_fetch_add_explicit(&record->requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&process->mapping->requests, 1, memory_order_relaxed);
     scoreboard_enter(record, STAGE_IDLE);
 }
 
@@ -109,6 +122,7 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
         log_line(LOG_ERROR, "worker_failed", "%s", e.text);
         return 1;
     }
+    uint64_t left = retirement(process->settings);
     scoreboard_enter(process->record, STAGE_IDLE);
     for (;;) {
         /* Who is woken takes what there is. One that is told to stop still takes
@@ -120,6 +134,8 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0) {
             serve_one(program, process, &conn, fd);
+            if (left > 0 && --left == 0)
+                return 0; /* who still waits in the queue is somebody else's: the master starts one */
             engine_wait(process, 0); /* lets signals in */
             continue;
         }

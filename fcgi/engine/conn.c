@@ -10,13 +10,9 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "fcgi/engine/record.h"
 
-/* FastCGI 1.0, section 8. */
 enum {
-    RECORD_HEADER_BYTES = 8,
-    RECORD_CONTENT_MAX = 65528, /* the largest multiple of 8 that fits */
-    TYPE_END_REQUEST = 3,
-    TYPE_STDOUT = 6,
     DISCARD_MS = 1000,
     RECORDS_AT_ONCE = 16,
 };
@@ -167,18 +163,6 @@ static int send_all(struct conn *conn, struct iovec *v, size_t n)
     return 0;
 }
 
-static void put_header(unsigned char *h, int type, int request_id, size_t content, size_t padding)
-{
-    h[0] = 1; /* FCGI_VERSION_1 */
-    h[1] = (unsigned char)type;
-    h[2] = (unsigned char)(request_id >> 8);
-    h[3] = (unsigned char)request_id;
-    h[4] = (unsigned char)(content >> 8);
-    h[5] = (unsigned char)content;
-    h[6] = (unsigned char)padding;
-    h[7] = 0;
-}
-
 /* The records that carry one call's bytes, built on the stack. */
 struct train {
     /* header, bytes and padding of each; the cuts between pieces; the end */
@@ -198,16 +182,16 @@ static void train_add(struct train *t, const void *bytes, size_t len)
 static const unsigned char zeros[8];
 
 /* The empty record that ends STDOUT, and the end of the request. */
-static void train_end(struct train *t, int request_id)
+static void train_end(struct train *t, unsigned request_id)
 {
-    put_header(t->end, TYPE_STDOUT, request_id, 0, 0);
-    put_header(t->end + RECORD_HEADER_BYTES, TYPE_END_REQUEST, request_id, sizeof(zeros), 0);
+    record_put_header(t->end, RECORD_STDOUT, request_id, 0, 0);
+    record_put_header(t->end + RECORD_HEADER_BYTES, RECORD_END_REQUEST, request_id, sizeof(zeros), 0);
     train_add(t, t->end, sizeof(t->end));
     train_add(t, zeros, sizeof(zeros));
 }
 
 /* Fills records from the pieces until there is no more room or nothing left. */
-static void train_fill(struct train *t, int request_id, struct span *pieces, size_t *n)
+static void train_fill(struct train *t, unsigned request_id, struct span *pieces, size_t *n)
 {
     *t = (struct train){ .n = 0 };
     while (*n > 0 && t->n_headers < RECORDS_AT_ONCE) {
@@ -224,7 +208,7 @@ static void train_fill(struct train *t, int request_id, struct span *pieces, siz
                 memmove(pieces, pieces + 1, --*n * sizeof(*pieces));
         }
         size_t padding = (8 - content % 8) % 8;
-        put_header(h, TYPE_STDOUT, request_id, content, padding);
+        record_put_header(h, RECORD_STDOUT, request_id, content, padding);
         if (padding > 0)
             train_add(t, zeros, padding);
     }
@@ -243,9 +227,9 @@ int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_l
     }
     do {
         struct train train;
-        train_fill(&train, conn->fcgi.requestId, left, &n_left);
+        train_fill(&train, (unsigned)conn->fcgi.requestId, left, &n_left);
         if (n_left == 0 && is_last)
-            train_end(&train, conn->fcgi.requestId);
+            train_end(&train, (unsigned)conn->fcgi.requestId);
         int r = send_all(conn, train.v, train.n);
         if (r != 0) {
             conn->is_broken = true;

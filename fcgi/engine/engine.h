@@ -16,29 +16,36 @@
 
 #include "core/base/err.h"
 #include "fcgi/engine/conn.h"
+#include "fcgi/engine/listener.h"
 #include "fcgi/engine/mapping.h"
 
 /* What the engine needs to be told by a program's settings. */
 struct engine_settings {
     const char *run_dir; /* made if missing */
     const char *listen;  /* see listener_open */
+    const char *health;  /* the same, for a second socket; NULL: none */
     int64_t workers;
     int64_t drain_timeout_ms; /* how long requests in hand may go on after SIGTERM */
+    int64_t queue_timeout_ms; /* how long a connection may wait before it is shed */
+    int64_t max_requests; /* of a worker, give or take a tenth, before another takes its place; 0: no bound */
+    int64_t request_limit_ms; /* a request that takes longer is ended with its worker; 0: no bound */
 };
 
 /* What a process of the engine has. */
 struct engine_process {
     const struct engine_settings *settings;
     struct mapping *mapping;
-    unsigned slot;                    /* of a worker */
-    struct scoreboard_record *record; /* of a worker; NULL in other processes */
-    sigset_t open_mask;               /* the signals to have open while waiting */
+    const struct listener *listener, *health; /* NULL in processes that have no use for them */
+    unsigned slot;                            /* of a worker */
+    struct scoreboard_record *record;         /* of a worker; NULL in other processes */
+    sigset_t open_mask;                       /* the signals to have open while waiting */
 };
 
 /* An auxiliary process: one job, started again when it ends. */
 struct engine_role {
     const char *name;                           /* "keeper" */
     int (*run)(struct engine_process *process); /* returns when engine_is_stopping(); its exit code */
+    bool has_listeners;                         /* process->listener and ->health are open in it */
 };
 
 struct engine_program {

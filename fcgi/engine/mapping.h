@@ -30,6 +30,7 @@ enum stage {
     STAGE_WAITING,   /* for an upstream, nothing committed */
     STAGE_STREAMING, /* to the caller */
     STAGE_FINISHING, /* writing the record */
+    STAGE_COUNT,
 };
 
 const char *stage_name(enum stage stage);
@@ -65,6 +66,10 @@ struct mapping {
     struct keeper_view keeper;
     _Alignas(64) _Atomic uint64_t accepted; /* connections, by every acceptor */
     _Atomic uint64_t worker_deaths;         /* that were not asked for; master */
+    _Atomic uint64_t requests;              /* finished by workers, in all */
+    _Atomic uint64_t waiting;               /* connections in the queue at the last tick; overflow */
+    _Atomic uint64_t shed;                  /* connections that were refused because they waited; overflow */
+    _Atomic uint64_t nudges;                /* lost wake-ups repaired; overflow */
     struct scoreboard_record workers[];
 };
 

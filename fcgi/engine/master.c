@@ -17,6 +17,7 @@
 #include "core/base/file.h"
 #include "core/log/log.h"
 #include "fcgi/engine/child.h"
+#include "fcgi/engine/child_log.h"
 #include "fcgi/engine/listener.h"
 #include "fcgi/engine/pidfile.h"
 
@@ -43,7 +44,8 @@ struct master {
     const struct engine_program *program;
     const struct engine_settings *settings;
     struct mapping *mapping;
-    struct listener listener;
+    struct listener listener, health;
+    struct child_log child_log;
     struct child *children;
     size_t n_children;
     enum phase phase;
@@ -68,10 +70,16 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
     };
     close(m->signals);
     close(m->pidfile);
+    child_log_attach(&m->child_log);
     child_begin(&process, master_pid);
     if (child->role == NULL)
         exit(worker_run(m->program, &process, &m->listener));
-    close(m->listener.fd);
+    if (child->role->has_listeners) {
+        process.listener = &m->listener;
+        process.health = &m->health;
+    } else {
+        close(m->listener.fd);
+    }
     exit(child->role->run(&process));
 }
 
@@ -167,7 +175,7 @@ static void reap_one(struct master *m, pid_t pid, int status)
         if (record_of(m, child) != NULL)
             reclaim(record_of(m, child));
         child->pid = 0;
-        if (now - child->started_us >= YOUNG_US)
+        if (is_expected || now - child->started_us >= YOUNG_US)
             child->delay_us = 0;
         else
             child->delay_us = child->delay_us == 0 ? DELAY_FIRST_US : child->delay_us * 2;
@@ -186,6 +194,12 @@ static void reap(struct master *m)
         reap_one(m, pid, status);
 }
 
+static void close_listeners(struct master *m)
+{
+    listener_close(&m->listener);
+    listener_close(&m->health);
+}
+
 /* From here on nobody new is let in; requests in hand go on. */
 static void drain(struct master *m)
 {
@@ -194,7 +208,7 @@ static void drain(struct master *m)
     m->phase = DRAINING;
     m->phase_ends_us = clock_monotonic_us() + (uint64_t)m->settings->drain_timeout_ms * US_PER_MS;
     log_line(LOG_INFO, "draining", "requests in hand have %lld ms", (long long)m->settings->drain_timeout_ms);
-    listener_close(&m->listener);
+    close_listeners(m);
     send_all(m, SIGTERM, true);
 }
 
@@ -204,7 +218,7 @@ static void end_now(struct master *m)
         return;
     m->phase = ENDING;
     m->phase_ends_us = clock_monotonic_us() + KILL_AFTER_US;
-    listener_close(&m->listener);
+    close_listeners(m);
     send_all(m, SIGQUIT, true);
 }
 
@@ -257,11 +271,15 @@ static int next_due_ms(const struct master *m)
 
 static void supervise(struct master *m)
 {
-    struct pollfd p = { .fd = m->signals, .events = POLLIN };
+    struct pollfd p[] = {
+        { .fd = m->signals, .events = POLLIN },
+        { .fd = m->child_log.read_fd, .events = POLLIN },
+    };
 
     start_missing(m);
     while (m->phase == RUNNING || count_running(m) > 0) {
-        poll(&p, 1, next_due_ms(m));
+        poll(p, 2, next_due_ms(m));
+        child_log_take(&m->child_log);
         take_signals(m);
         reap(m);
         if (m->phase == RUNNING)
@@ -298,6 +316,10 @@ static int prepare(struct master *m, struct error *e)
     process.mapping = m->mapping;
     if ((r = m->program->init_master(&process, e)) != 0)
         return r;
+    if ((r = child_log_open(&m->child_log, e)) != 0)
+        return r;
+    if (m->settings->health != NULL && (r = listener_open(m->settings->health, &m->health, e)) != 0)
+        return r;
     return listener_open(m->settings->listen, &m->listener, e);
 }
 
@@ -307,6 +329,7 @@ int engine_run(const struct engine_program *program, const struct engine_setting
         .program = program,
         .settings = settings,
         .listener = { .fd = -1 },
+        .health = { .fd = -1 },
         .signals = -1,
         .pidfile = -1,
     };

@@ -1,6 +1,5 @@
 #include "fcgi/engine/reply.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { HEAD_BYTES = 16 * 1024, FAILURE_BODY_BYTES = 1024 * 1024 };
@@ -48,6 +47,23 @@ static const char *reason(int status)
     return "";
 }
 
+static void write_header(struct buf *head, const char *name, struct span value)
+{
+    buf_printf(head, "%s: %.*s\r\n", name, (int)value.len, value.len > 0 ? value.ptr : "");
+}
+
+static void write_head(struct buf *head, int status, struct span content_type, int64_t length,
+                       const char *request_id)
+{
+    buf_printf(head, "Status: %d %s\r\n", status, reason(status));
+    if (content_type.len > 0)
+        write_header(head, "Content-Type", content_type);
+    if (length >= 0)
+        buf_printf(head, "Content-Length: %lld\r\n", (long long)length);
+    if (request_id != NULL)
+        write_header(head, "x-request-id", span_cstr(request_id));
+}
+
 void reply_start(struct reply *reply, int status, struct span content_type, int64_t length)
 {
     reply->is_started = true;
@@ -55,18 +71,12 @@ void reply_start(struct reply *reply, int status, struct span content_type, int6
     reply->length = length;
     reply->sent = 0;
     buf_clear(&reply->head);
-    buf_printf(&reply->head, "Status: %d %s\r\n", status, reason(status));
-    if (content_type.len > 0)
-        reply_header(reply, "Content-Type", content_type);
-    if (length >= 0)
-        buf_printf(&reply->head, "Content-Length: %lld\r\n", (long long)length);
-    if (reply->request_id != NULL)
-        reply_header(reply, "x-request-id", span_cstr(reply->request_id));
+    write_head(&reply->head, status, content_type, length, reply->request_id);
 }
 
 void reply_header(struct reply *reply, const char *name, struct span value)
 {
-    buf_printf(&reply->head, "%s: %.*s\r\n", name, (int)value.len, value.len > 0 ? value.ptr : "");
+    write_header(&reply->head, name, value);
 }
 
 static int send(struct reply *reply, struct span bytes, bool is_last)
@@ -103,26 +113,52 @@ int reply_json(struct reply *reply, int status, struct span body)
     return reply_finish(reply, body);
 }
 
+/* What a failure has in its head besides what every reply has. */
+static void write_failure_headers(struct buf *head, const struct failure *failure, int status)
+{
+    if (failure->retry_after_s > 0)
+        buf_printf(head, "Retry-After: %u\r\n", failure->retry_after_s);
+    if (status >= 500 && !failure_can_retry(failure))
+        write_header(head, "x-should-retry", span_cstr("false"));
+    if (failure->allow != NULL)
+        write_header(head, "Allow", span_cstr(failure->allow));
+    if (failure->kind == FAILURE_UNAUTHORIZED)
+        write_header(head, "WWW-Authenticate", span_cstr("Bearer"));
+}
+
 int reply_failure(struct reply *reply, const struct failure *failure, enum error_form form)
 {
+    int status = failure_status(failure, form);
     struct buf body;
-    char seconds[16];
 
     buf_init(&body, FAILURE_BODY_BYTES);
     failure_write(failure, form, &body);
-    int status = failure_status(failure, form);
     reply_start(reply, status, span_cstr("application/json"), (int64_t)body.len);
-    if (failure->retry_after_s > 0) {
-        snprintf(seconds, sizeof(seconds), "%u", failure->retry_after_s);
-        reply_header(reply, "Retry-After", span_cstr(seconds));
-    }
-    if (status >= 500 && !failure_can_retry(failure))
-        reply_header(reply, "x-should-retry", span_cstr("false"));
-    if (failure->allow != NULL)
-        reply_header(reply, "Allow", span_cstr(failure->allow));
-    if (failure->kind == FAILURE_UNAUTHORIZED)
-        reply_header(reply, "WWW-Authenticate", span_cstr("Bearer"));
+    write_failure_headers(&reply->head, failure, status);
     int r = reply_finish(reply, buf_span(&body));
     buf_free(&body);
     return r;
+}
+
+void reply_compose(struct buf *out, int status, struct span content_type, const char *request_id,
+                   struct span body)
+{
+    write_head(out, status, content_type, (int64_t)body.len, request_id);
+    buf_append_cstr(out, "\r\n");
+    buf_append_span(out, body);
+}
+
+void reply_compose_failure(struct buf *out, const struct failure *failure, enum error_form form,
+                           const char *request_id)
+{
+    int status = failure_status(failure, form);
+    struct buf body;
+
+    buf_init(&body, FAILURE_BODY_BYTES);
+    failure_write(failure, form, &body);
+    write_head(out, status, span_cstr("application/json"), (int64_t)body.len, request_id);
+    write_failure_headers(out, failure, status);
+    buf_append_cstr(out, "\r\n");
+    buf_append_span(out, buf_span(&body));
+    buf_free(&body);
 }

@@ -46,4 +46,11 @@ int reply_json(struct reply *reply, int status, struct span body);
 /* A whole reply that says what failed, in the given form. */
 int reply_failure(struct reply *reply, const struct failure *failure, enum error_form form);
 
+/* The same two as bytes (a CGI head and body), for a process that does not
+ * write to a struct conn. */
+void reply_compose(struct buf *out, int status, struct span content_type, const char *request_id,
+                   struct span body);
+void reply_compose_failure(struct buf *out, const struct failure *failure, enum error_form form,
+                           const char *request_id);
+
 #endif

@@ -7,22 +7,25 @@
 #include "core/base/err.h"
 #include "core/base/ids.h"
 
-enum { REQUEST_ID_MAX = 128 };
-
-static bool is_well_formed_id(const char *id)
+static bool is_well_formed_id(struct span id)
 {
-    size_t len = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-    return len > 0 && len <= REQUEST_ID_MAX && id[len] == '\0';
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+
+    for (size_t i = 0; i < id.len; i++) {
+        if (memchr(allowed, id.ptr[i], sizeof(allowed) - 1) == NULL)
+            return false;
+    }
+    return id.len > 0 && id.len <= REQUEST_ID_MAX;
 }
 
-static const char *read_id(struct conn *conn, struct arena *arena)
+void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1])
 {
-    const char *given = conn_param(conn, "HTTP_X_REQUEST_ID");
-    if (given != NULL && is_well_formed_id(given))
-        return arena_strdup(arena, given);
-    char *id = arena_alloc(arena, REQUEST_ID_TEXT_BYTES);
-    ids_request_id(id);
-    return id;
+    if (!is_well_formed_id(given)) {
+        ids_request_id(out);
+        return;
+    }
+    memcpy(out, given.ptr, given.len);
+    out[given.len] = '\0';
 }
 
 static size_t header_bytes(struct conn *conn)
@@ -43,10 +46,12 @@ static const char *or_empty(const char *text)
 int request_read(struct request *request, struct conn *conn, struct arena *arena, size_t max_header_bytes,
                  size_t max_body_bytes, struct failure *failure)
 {
+    char *id = arena_alloc(arena, REQUEST_ID_MAX + 1);
+    request_choose_id(span_cstr(conn_param(conn, "HTTP_X_REQUEST_ID")), id);
     *request = (struct request){
         .conn = conn,
         .arena = arena,
-        .id = read_id(conn, arena),
+        .id = id,
         .method = or_empty(conn_param(conn, "REQUEST_METHOD")),
         .path = arena_printf(arena, "%s%s", or_empty(conn_param(conn, "SCRIPT_NAME")),
                              or_empty(conn_param(conn, "PATH_INFO"))),

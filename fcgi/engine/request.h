@@ -13,6 +13,8 @@
 #include "core/route/failure.h"
 #include "fcgi/engine/conn.h"
 
+enum { REQUEST_ID_MAX = 128 };
+
 struct request {
     struct conn *conn;
     struct arena *arena;
@@ -26,6 +28,9 @@ struct request {
  * than max_header_bytes; the request is usable for answering all the same. */
 int request_read(struct request *request, struct conn *conn, struct arena *arena, size_t max_header_bytes,
                  size_t max_body_bytes, struct failure *failure);
+
+/* `given` if it is a well formed request id, else a new one. */
+void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1]);
 
 /* The key in "Authorization: Bearer KEY"; empty if there is none. */
 struct span request_bearer(const struct request *request);

@@ -1,0 +1,27 @@
+/*
+ * What probes and people are told of this instance: pure functions of the shared
+ * mapping, for the overflow process (on the health socket) and for workers.
+ */
+#ifndef FCGI_EDGE_HEALTH_H
+#define FCGI_EDGE_HEALTH_H
+
+#include <stdbool.h>
+
+#include "core/base/buf.h"
+#include "fcgi/engine/mapping.h"
+
+/* {"status":"live"} */
+void health_write_live(struct buf *out);
+
+/* {"status":"ready"|"not_ready","checks":{…}}; returns whether it is ready.
+ * `is_strict`: not while the store is down, as the keeper saw it; else only
+ * while there is nothing to serve with. The health of provider keys never matters. */
+bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out);
+
+/* Prometheus text format 0.0.4. */
+void health_write_metrics(const struct mapping *mapping, struct buf *out);
+
+/* For people: the instance, then a line per worker. */
+void health_write_status(const struct mapping *mapping, struct buf *out);
+
+#endif

@@ -1,0 +1,157 @@
+/* The overflow process's answers. It is its own process with a spool of its own. */
+#include "fcgi/edge/edge.h"
+
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+#include "core/log/log.h"
+#include "fcgi/edge/health.h"
+
+enum { PAGE_BYTES = 1024 * 1024, PATH_BYTES = 1024 };
+
+static struct spool spool;
+static struct request_event event;
+
+static int init(struct engine_process *process, struct error *e)
+{
+    const struct router_settings *settings = router_settings();
+    (void)process;
+    if (spool_open(settings->state_dir, "llm-router", &spool, e) != 0)
+        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped", e->text);
+    return 0;
+}
+
+/* Script name and path info together, cut at PATH_BYTES. */
+static void read_path(const struct record_reader *request, char path[PATH_BYTES])
+{
+    struct span parts[] = { record_param(request, "SCRIPT_NAME"), record_param(request, "PATH_INFO") };
+    size_t len = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = parts[i].len < PATH_BYTES - 1 - len ? parts[i].len : PATH_BYTES - 1 - len;
+        if (n > 0)
+            memcpy(path + len, parts[i].ptr, n);
+        len += n;
+    }
+    path[len] = '\0';
+}
+
+/* --- the health socket --- */
+
+static int write_live(const struct mapping *mapping, struct buf *out)
+{
+    (void)mapping;
+    health_write_live(out);
+    return 200;
+}
+
+static int write_ready(const struct mapping *mapping, struct buf *out)
+{
+    return health_write_ready(mapping, router_settings()->is_ready_strict, out) ? 200 : 503;
+}
+
+static int write_metrics(const struct mapping *mapping, struct buf *out)
+{
+    health_write_metrics(mapping, out);
+    return 200;
+}
+
+static int write_status(const struct mapping *mapping, struct buf *out)
+{
+    health_write_status(mapping, out);
+    return 200;
+}
+
+static const struct page {
+    const char *path; /* the end of the request's */
+    const char *type;
+    int (*write)(const struct mapping *mapping, struct buf *out);
+} pages[] = {
+    { "/livez", "application/json", write_live },
+    { "/readyz", "application/json", write_ready },
+    { "/metrics", "text/plain; version=0.0.4", write_metrics },
+    { "/status", "text/plain; charset=utf-8", write_status },
+};
+
+static const struct page *find_page(const char *path)
+{
+    size_t have = strlen(path);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        size_t len = strlen(pages[i].path);
+        if (have >= len && strcmp(path + have - len, pages[i].path) == 0)
+            return &pages[i];
+    }
+    return NULL;
+}
+
+static void answer_health(struct engine_process *process, const struct record_reader *request,
+                          struct buf *cgi)
+{
+    struct span method = record_param(request, "REQUEST_METHOD");
+    char path[PATH_BYTES];
+    struct buf body;
+
+    read_path(request, path);
+    const struct page *page = find_page(path);
+    if (page == NULL) {
+        reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_NOT_FOUND }, ERROR_FORM_OPENAI, NULL);
+    } else if (!span_is(method, "GET") && !span_is(method, "HEAD")) {
+        reply_compose_failure(cgi,
+                              &(struct failure){ .kind = FAILURE_METHOD_NOT_ALLOWED, .allow = "GET, HEAD" },
+                              ERROR_FORM_OPENAI, NULL);
+    } else {
+        buf_init(&body, PAGE_BYTES);
+        int status = page->write(process->mapping, &body);
+        reply_compose(cgi, status, span_cstr(page->type), NULL, buf_span(&body));
+        buf_free(&body);
+    }
+}
+
+/* --- who has waited too long --- */
+
+static void append_event(struct engine_process *process, const char *request_id, const char *mount,
+                         int status, const char *code)
+{
+    struct buf line;
+
+    event_begin(&event);
+    event.instance = process->mapping->instance;
+    event.generation = atomic_load_explicit(&process->mapping->generation, memory_order_relaxed);
+    event.request_id = request_id;
+    event.mount = mount;
+    event.end = EVENT_END_OVERFLOW;
+    event.status = status;
+    event.code = code;
+    buf_init(&line, EVENT_LIMIT_BYTES);
+    event_write(&event, &line);
+    spool_append(&spool, buf_span(&line));
+    buf_free(&line);
+}
+
+static void answer_overflow(struct engine_process *process, const struct record_reader *request,
+                            struct buf *cgi)
+{
+    const struct failure failure = { .kind = FAILURE_OVERLOADED, .retry_after_s = 1 };
+    char path[PATH_BYTES], id[REQUEST_ID_MAX + 1];
+    const char *endpoint;
+
+    read_path(request, path);
+    request_choose_id(record_param(request, "HTTP_X_REQUEST_ID"), id);
+    const struct mount *mount = mount_find(path, &endpoint);
+    enum error_form form = mount != NULL ? mount->form : ERROR_FORM_OPENAI;
+    append_event(process, id, mount != NULL ? mount->prefix : NULL, failure_status(&failure, form),
+                 failure_code(&failure));
+    reply_compose_failure(cgi, &failure, form, id);
+}
+
+static void answer(struct engine_process *process, const struct record_reader *request, bool is_health,
+                   struct buf *cgi)
+{
+    if (is_health)
+        answer_health(process, request, cgi);
+    else
+        answer_overflow(process, request, cgi);
+}
+
+const struct overflow_voice edge_voice = { .init = init, .answer = answer };
