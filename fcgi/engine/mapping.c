@@ -63,6 +63,27 @@ void scoreboard_enter(struct scoreboard_record *record, enum stage stage)
     atomic_store_explicit(&record->stage, (uint32_t)stage, memory_order_release);
 }
 
+/* A worker may be killed between any two lines: started_us is stored when the rest
+ * is in place, and cleared before the rest changes. */
+void scoreboard_begin_request(struct scoreboard_record *record)
+{
+    struct scoreboard_request *request = &record->request;
+
+    request->time_us = clock_wall_us();
+    request->event_id[0] = '\0';
+    request->request_id[0] = '\0';
+    request->mount[0] = '\0';
+    request->endpoint[0] = '\0';
+    request->key_id[0] = '\0';
+    request->model[0] = '\0';
+    atomic_store_explicit(&request->started_us, clock_monotonic_us(), memory_order_release);
+}
+
+void scoreboard_end_request(struct scoreboard_record *record)
+{
+    atomic_store_explicit(&record->request.started_us, 0, memory_order_seq_cst);
+}
+
 unsigned scoreboard_alive(const struct mapping *mapping)
 {
     unsigned alive = 0;

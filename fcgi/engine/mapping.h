@@ -17,9 +17,8 @@
 #include "core/base/err.h"
 
 enum {
-    MAPPING_LAYOUT = 1,
+    MAPPING_LAYOUT = 2,
     SCOREBOARD_MAX = 4096, /* workers */
-    SCOREBOARD_REQUEST_ID_BYTES = 40,
 };
 
 /* Where a worker is in its request. */
@@ -34,15 +33,28 @@ enum stage {
 
 const char *stage_name(enum stage stage);
 
+/* What is known of the request in hand, as it becomes known: from it the master
+ * makes the event of a request whose worker died. A text is cut at its array's
+ * end and always ends with a NUL. */
+struct scoreboard_request {
+    _Atomic uint64_t started_us; /* monotonic; 0: no request is in hand */
+    uint64_t time_us;            /* wall clock */
+    char event_id[40];
+    char request_id[129];
+    char mount[32], endpoint[32];
+    char key_id[20];
+    char model[129];
+};
+
 /* One worker's record. Written by that worker; by the master when it is free or
  * its worker has died. */
 struct scoreboard_record {
     _Alignas(64) _Atomic int32_t pid; /* 0: free */
     _Atomic uint32_t stage;
-    _Atomic uint64_t since_us;                    /* monotonic; of the stage */
-    _Atomic uint64_t requests;                    /* finished by this worker */
-    _Atomic uint64_t generation;                  /* of the snapshot it uses */
-    char request_id[SCOREBOARD_REQUEST_ID_BYTES]; /* of the request in hand; for people */
+    _Atomic uint64_t since_us;   /* monotonic; of the stage */
+    _Atomic uint64_t requests;   /* finished by this worker */
+    _Atomic uint64_t generation; /* of the snapshot it uses */
+    struct scoreboard_request request;
 };
 
 /* The keeper's view of the store. */
@@ -74,6 +86,12 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
 
 /* A worker enters a stage: the record's stage and time. */
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage);
+
+/* A worker takes a request in hand, of which nothing is known yet. */
+void scoreboard_begin_request(struct scoreboard_record *record);
+
+/* The request is no longer in hand: it has ended, has its event, or needs none. */
+void scoreboard_end_request(struct scoreboard_record *record);
 
 /* Workers that are alive. */
 unsigned scoreboard_alive(const struct mapping *mapping);

@@ -120,6 +120,11 @@ static size_t count_running(const struct master *m)
     return n;
 }
 
+static bool is_in_hand(const struct scoreboard_record *record)
+{
+    return atomic_load_explicit(&record->request.started_us, memory_order_acquire) != 0;
+}
+
 /* A death that nobody asked for: what it was doing, and how it died. */
 static void report_death(const struct master *m, const struct child *child, int status)
 {
@@ -135,19 +140,27 @@ static void report_death(const struct master *m, const struct child *child, int 
     if (record != NULL) {
         enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
         jw_member_cstr(w, "stage", stage_name(stage));
-        if (stage > STAGE_IDLE && record->request_id[0] != '\0')
-            jw_member_span(
-                w, "request_id",
-                span_of(record->request_id, strnlen(record->request_id, sizeof(record->request_id))));
+        if (is_in_hand(record) && record->request.request_id[0] != '\0')
+            jw_member_cstr(w, "request_id", record->request.request_id);
     }
     log_end();
     if (child->role == NULL)
         atomic_fetch_add_explicit(&m->mapping->worker_deaths, 1, memory_order_relaxed);
 }
 
-static void reclaim(struct scoreboard_record *record)
+/* Frees the record of a worker that has ended. A request that ended with it, also
+ * when we asked for that, has nobody else to tell of it. */
+static void reclaim(const struct master *m, const struct child *child)
 {
-    record->request_id[0] = '\0';
+    struct scoreboard_record *record = record_of(m, child);
+
+    if (is_in_hand(record) && m->program->worker_died != NULL) {
+        struct engine_process process = { .settings = m->settings,
+                                          .mapping = m->mapping,
+                                          .slot = child->slot };
+        m->program->worker_died(&process, record);
+    }
+    scoreboard_end_request(record);
     atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requests, 0, memory_order_relaxed);
     scoreboard_enter(record, STAGE_FREE);
@@ -164,8 +177,8 @@ static void reap_one(struct master *m, pid_t pid, int status)
         bool is_expected = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (m->phase != ENDING && !is_expected)
             report_death(m, child, status);
-        if (record_of(m, child) != NULL)
-            reclaim(record_of(m, child));
+        if (child->role == NULL)
+            reclaim(m, child);
         child->pid = 0;
         if (now - child->started_us >= YOUNG_US)
             child->delay_us = 0;
