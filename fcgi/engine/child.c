@@ -90,6 +90,7 @@ static void serve_one(const struct engine_program *program, struct engine_proces
         conn_close(conn);
     }
     scoreboard_end_request(record);
+    scoreboard_release_body(record);
     atomic_fetch_add_explicit(&record->requests, 1, memory_order_relaxed);
     scoreboard_enter(record, STAGE_IDLE);
 }

@@ -84,6 +84,34 @@ void scoreboard_end_request(struct scoreboard_record *record)
     atomic_store_explicit(&record->request.started_us, 0, memory_order_seq_cst);
 }
 
+bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_record *record, uint64_t bytes,
+                             uint64_t limit_bytes)
+{
+    uint64_t total = 0;
+
+    atomic_store(&record->body_bytes, bytes); /* seen by those who ask after us, before we ask */
+    for (unsigned i = 0; i < mapping->n_workers; i++)
+        total += atomic_load(&mapping->workers[i].body_bytes);
+    if (total <= limit_bytes)
+        return true;
+    scoreboard_release_body(record);
+    return false;
+}
+
+void scoreboard_release_body(struct scoreboard_record *record)
+{
+    atomic_store_explicit(&record->body_bytes, 0, memory_order_release);
+}
+
+bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)
+{
+    bool is_named = atomic_load(&mapping->spool_segment_of_master) == segment ||
+                    atomic_load(&mapping->spool_segment_of_overflow) == segment;
+    for (unsigned i = 0; i < mapping->n_workers && !is_named; i++)
+        is_named = atomic_load(&mapping->workers[i].spool_segment) == segment;
+    return is_named;
+}
+
 unsigned scoreboard_alive(const struct mapping *mapping)
 {
     unsigned alive = 0;

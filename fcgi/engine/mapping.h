@@ -51,9 +51,11 @@ struct scoreboard_request {
 struct scoreboard_record {
     _Alignas(64) _Atomic int32_t pid; /* 0: free */
     _Atomic uint32_t stage;
-    _Atomic uint64_t since_us;   /* monotonic; of the stage */
-    _Atomic uint64_t requests;   /* finished by this worker */
-    _Atomic uint64_t generation; /* of the snapshot it uses */
+    _Atomic uint64_t since_us;      /* monotonic; of the stage */
+    _Atomic uint64_t requests;      /* finished by this worker */
+    _Atomic uint64_t generation;    /* of the snapshot it uses */
+    _Atomic uint64_t body_bytes;    /* reserved for the body in hand; 0: none, or a small one */
+    _Atomic uint64_t spool_segment; /* that it is writing to; 0: none */
     struct scoreboard_request request;
 };
 
@@ -77,6 +79,10 @@ struct mapping {
     struct keeper_view keeper;
     _Alignas(64) _Atomic uint64_t accepted; /* connections, by every acceptor */
     _Atomic uint64_t worker_deaths;         /* that were not asked for; master */
+    /* The segment of the spool that is appended to; 0: not known yet. By whoever fills one. */
+    _Alignas(64) _Atomic uint64_t spool_segment;
+    _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */
+    _Atomic uint64_t spool_segment_of_overflow;
     struct scoreboard_record workers[];
 };
 
@@ -92,6 +98,17 @@ void scoreboard_begin_request(struct scoreboard_record *record);
 
 /* The request is no longer in hand: it has ended, has its event, or needs none. */
 void scoreboard_end_request(struct scoreboard_record *record);
+
+/* Reserves memory for a body: false if all workers together would then have more
+ * than `limit_bytes`. There is no counter that a worker's death could falsify:
+ * what is reserved is what the records say. Two that ask for the last of it at
+ * the same time may both be refused. */
+bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_record *record, uint64_t bytes,
+                             uint64_t limit_bytes);
+void scoreboard_release_body(struct scoreboard_record *record);
+
+/* Whether any process is writing to this segment of the spool. */
+bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);
 
 /* Workers that are alive. */
 unsigned scoreboard_alive(const struct mapping *mapping);

@@ -161,6 +161,8 @@ static void reclaim(const struct master *m, const struct child *child)
         m->program->worker_died(&process, record);
     }
     scoreboard_end_request(record);
+    scoreboard_release_body(record);
+    atomic_store_explicit(&record->spool_segment, 0, memory_order_release);
     atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requests, 0, memory_order_relaxed);
     scoreboard_enter(record, STAGE_FREE);

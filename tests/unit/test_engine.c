@@ -69,12 +69,15 @@ static void serve(struct engine_process *process, struct conn *conn)
 
     conn_read_end(conn);
     strcpy(process->record->request.request_id, "request-in-hand");
+    scoreboard_reserve_body(process->mapping, process->record, 1000, 1000000);
+    process->record->spool_segment = 1;
     if (conn_param(conn, "CLINGS") != NULL) {
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, NULL);
     }
     shared->in_hand++;
     sleep_ms(ms == NULL ? 0 : (unsigned)atoi(ms));
+    process->record->spool_segment = 0;
     int len = snprintf(text, sizeof(text), "%d", (int)getpid());
     const struct span piece = { text, (size_t)len };
     conn_write(conn, &piece, 1, true);
@@ -373,6 +376,7 @@ START_TEST(workers_answer_and_the_scoreboard_shows_it)
     for (unsigned i = 0; i < board->n_workers; i++) {
         requests += board->workers[i].requests;
         ck_assert_uint_eq(board->workers[i].request.started_us, 0);
+        ck_assert_uint_eq(board->workers[i].body_bytes, 0);
     }
     ck_assert_uint_eq(requests, 20);
     ck_assert_uint_eq(board->accepted, 20);
@@ -488,7 +492,8 @@ END_TEST
 static bool is_reclaimed(void)
 {
     return board->workers[0].pid == 0 && board->workers[0].stage == STAGE_FREE &&
-           board->workers[0].request.started_us == 0;
+           board->workers[0].request.started_us == 0 && board->workers[0].body_bytes == 0 &&
+           board->workers[0].spool_segment == 0;
 }
 
 START_TEST(the_record_of_a_dead_worker_is_free_until_the_next_has_it)
