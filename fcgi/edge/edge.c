@@ -224,7 +224,7 @@ void edge_serve(struct router_worker *worker, struct conn *conn)
         conn_set_stall(conn, turn.root->client_stall_timeout_ms);
     int r = request_read(&turn.request, conn, worker->arena, (size_t)settings->max_header_bytes,
                          (size_t)settings->max_body_bytes, &failure);
-    snprintf(record->request_id, sizeof(record->request_id), "%s", turn.request.id);
+    snprintf(record->request.request_id, sizeof(record->request.request_id), "%s", turn.request.id);
     reply_init(&turn.reply, conn);
     turn.reply.request_id = turn.request.id;
     begin_event(&turn);

@@ -95,12 +95,14 @@ static void serve_one(const struct engine_program *program, struct engine_proces
     struct scoreboard_record *record = process->record;
 
     atomic_fetch_add_explicit(&process->mapping->accepted, 1, memory_order_relaxed);
+    scoreboard_begin_request(record);
     scoreboard_enter(record, STAGE_READING);
     if (conn_begin(conn, fd, program->stall_ms) == 0) {
         program->serve(process, conn);
         conn_close(conn);
     }
-    record->request_id[0] = '\0';
+    scoreboard_end_request(record);
+    scoreboard_release_body(record);
     atomic_fetch_add_explicit(&record->requests, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&process->mapping->requests, 1, memory_order_relaxed);
     scoreboard_enter(record, STAGE_IDLE);

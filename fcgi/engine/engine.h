@@ -57,6 +57,9 @@ struct engine_program {
     int (*init_worker)(struct engine_process *process, struct error *e);
     /* One request, from its parameters to its end; conn_close follows. */
     void (*serve)(struct engine_process *process, struct conn *conn);
+    /* In the master: a worker died with the request in `record->request`. The slot
+     * is the process's. NULL: nobody needs to know. */
+    void (*worker_died)(struct engine_process *process, const struct scoreboard_record *record);
     uint32_t stall_ms; /* until `serve` sets another bound on the connection */
 };
 

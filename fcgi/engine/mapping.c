@@ -63,6 +63,55 @@ void scoreboard_enter(struct scoreboard_record *record, enum stage stage)
     atomic_store_explicit(&record->stage, (uint32_t)stage, memory_order_release);
 }
 
+/* A worker may be killed between any two lines: started_us is stored when the rest
+ * is in place, and cleared before the rest changes. */
+void scoreboard_begin_request(struct scoreboard_record *record)
+{
+    struct scoreboard_request *request = &record->request;
+
+    request->time_us = clock_wall_us();
+    request->event_id[0] = '\0';
+    request->request_id[0] = '\0';
+    request->mount[0] = '\0';
+    request->endpoint[0] = '\0';
+    request->key_id[0] = '\0';
+    request->model[0] = '\0';
+    atomic_store_explicit(&request->started_us, clock_monotonic_us(), memory_order_release);
+}
+
+void scoreboard_end_request(struct scoreboard_record *record)
+{
+    atomic_store_explicit(&record->request.started_us, 0, memory_order_seq_cst);
+}
+
+bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_record *record, uint64_t bytes,
+                             uint64_t limit_bytes)
+{
+    uint64_t total = 0;
+
+    atomic_store(&record->body_bytes, bytes); /* seen by those who ask after us, before we ask */
+    for (unsigned i = 0; i < mapping->n_workers; i++)
+        total += atomic_load(&mapping->workers[i].body_bytes);
+    if (total <= limit_bytes)
+        return true;
+    scoreboard_release_body(record);
+    return false;
+}
+
+void scoreboard_release_body(struct scoreboard_record *record)
+{
+    atomic_store_explicit(&record->body_bytes, 0, memory_order_release);
+}
+
+bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)
+{
+    bool is_named = atomic_load(&mapping->spool_segment_of_master) == segment ||
+                    atomic_load(&mapping->spool_segment_of_overflow) == segment;
+    for (unsigned i = 0; i < mapping->n_workers && !is_named; i++)
+        is_named = atomic_load(&mapping->workers[i].spool_segment) == segment;
+    return is_named;
+}
+
 unsigned scoreboard_alive(const struct mapping *mapping)
 {
     unsigned alive = 0;

@@ -17,9 +17,8 @@
 #include "core/base/err.h"
 
 enum {
-    MAPPING_LAYOUT = 1,
+    MAPPING_LAYOUT = 2,
     SCOREBOARD_MAX = 4096, /* workers */
-    SCOREBOARD_REQUEST_ID_BYTES = 40,
 };
 
 /* Where a worker is in its request. */
@@ -35,15 +34,30 @@ enum stage {
 
 const char *stage_name(enum stage stage);
 
+/* What is known of the request in hand, as it becomes known: from it the master
+ * makes the event of a request whose worker died. A text is cut at its array's
+ * end and always ends with a NUL. */
+struct scoreboard_request {
+    _Atomic uint64_t started_us; /* monotonic; 0: no request is in hand */
+    uint64_t time_us;            /* wall clock */
+    char event_id[40];
+    char request_id[129];
+    char mount[32], endpoint[32];
+    char key_id[20];
+    char model[129];
+};
+
 /* One worker's record. Written by that worker; by the master when it is free or
  * its worker has died. */
 struct scoreboard_record {
     _Alignas(64) _Atomic int32_t pid; /* 0: free */
     _Atomic uint32_t stage;
-    _Atomic uint64_t since_us;                    /* monotonic; of the stage */
-    _Atomic uint64_t requests;                    /* finished by this worker */
-    _Atomic uint64_t generation;                  /* of the snapshot it uses */
-    char request_id[SCOREBOARD_REQUEST_ID_BYTES]; /* of the request in hand; for people */
+    _Atomic uint64_t since_us;      /* monotonic; of the stage */
+    _Atomic uint64_t requests;      /* finished by this worker */
+    _Atomic uint64_t generation;    /* of the snapshot it uses */
+    _Atomic uint64_t body_bytes;    /* reserved for the body in hand; 0: none, or a small one */
+    _Atomic uint64_t spool_segment; /* that it is writing to; 0: none */
+    struct scoreboard_request request;
 };
 
 /* The keeper's view of the store. */
@@ -70,6 +84,10 @@ struct mapping {
     _Atomic uint64_t waiting;               /* connections in the queue at the last tick; overflow */
     _Atomic uint64_t shed;                  /* connections that were refused because they waited; overflow */
     _Atomic uint64_t nudges;                /* lost wake-ups repaired; overflow */
+    /* The segment of the spool that is appended to; 0: not known yet. By whoever fills one. */
+    _Alignas(64) _Atomic uint64_t spool_segment;
+    _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */
+    _Atomic uint64_t spool_segment_of_overflow;
     struct scoreboard_record workers[];
 };
 
@@ -79,6 +97,23 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
 
 /* A worker enters a stage: the record's stage and time. */
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage);
+
+/* A worker takes a request in hand, of which nothing is known yet. */
+void scoreboard_begin_request(struct scoreboard_record *record);
+
+/* The request is no longer in hand: it has ended, has its event, or needs none. */
+void scoreboard_end_request(struct scoreboard_record *record);
+
+/* Reserves memory for a body: false if all workers together would then have more
+ * than `limit_bytes`. There is no counter that a worker's death could falsify:
+ * what is reserved is what the records say. Two that ask for the last of it at
+ * the same time may both be refused. */
+bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_record *record, uint64_t bytes,
+                             uint64_t limit_bytes);
+void scoreboard_release_body(struct scoreboard_record *record);
+
+/* Whether any process is writing to this segment of the spool. */
+bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);
 
 /* Workers that are alive. */
 unsigned scoreboard_alive(const struct mapping *mapping);

@@ -26,6 +26,7 @@ enum {
     DELAY_FIRST_US = 100 * 1000, /* doubled with each such death */
     DELAY_MAX_US = 5000 * 1000,
     KILL_AFTER_US = 1000 * 1000, /* from SIGQUIT to SIGKILL */
+    LOOK_US = 1000 * 1000,       /* at requests that may have passed their limit */
 };
 
 /* One place for a process: a role, or a worker. */
@@ -128,6 +129,11 @@ static size_t count_running(const struct master *m)
     return n;
 }
 
+static bool is_in_hand(const struct scoreboard_record *record)
+{
+    return atomic_load_explicit(&record->request.started_us, memory_order_acquire) != 0;
+}
+
 /* A death that nobody asked for: what it was doing, and how it died. */
 static void report_death(const struct master *m, const struct child *child, int status)
 {
@@ -143,19 +149,29 @@ static void report_death(const struct master *m, const struct child *child, int 
     if (record != NULL) {
         enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
         jw_member_cstr(w, "stage", stage_name(stage));
-        if (stage > STAGE_IDLE && record->request_id[0] != '\0')
-            jw_member_span(
-                w, "request_id",
-                span_of(record->request_id, strnlen(record->request_id, sizeof(record->request_id))));
+        if (is_in_hand(record) && record->request.request_id[0] != '\0')
+            jw_member_cstr(w, "request_id", record->request.request_id);
     }
     log_end();
     if (child->role == NULL)
         atomic_fetch_add_explicit(&m->mapping->worker_deaths, 1, memory_order_relaxed);
 }
 
-static void reclaim(struct scoreboard_record *record)
+/* Frees the record of a worker that has ended. A request that ended with it, also
+ * when we asked for that, has nobody else to tell of it. */
+static void reclaim(const struct master *m, const struct child *child)
 {
-    record->request_id[0] = '\0';
+    struct scoreboard_record *record = record_of(m, child);
+
+    if (is_in_hand(record) && m->program->worker_died != NULL) {
+        struct engine_process process = { .settings = m->settings,
+                                          .mapping = m->mapping,
+                                          .slot = child->slot };
+        m->program->worker_died(&process, record);
+    }
+    scoreboard_end_request(record);
+    scoreboard_release_body(record);
+    atomic_store_explicit(&record->spool_segment, 0, memory_order_release);
     atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requests, 0, memory_order_relaxed);
     scoreboard_enter(record, STAGE_FREE);
@@ -172,8 +188,8 @@ static void reap_one(struct master *m, pid_t pid, int status)
         bool is_expected = WIFEXITED(status) && WEXITSTATUS(status) == 0;
         if (m->phase != ENDING && !is_expected)
             report_death(m, child, status);
-        if (record_of(m, child) != NULL)
-            reclaim(record_of(m, child));
+        if (child->role == NULL)
+            reclaim(m, child);
         child->pid = 0;
         if (is_expected || now - child->started_us >= YOUNG_US)
             child->delay_us = 0;
@@ -264,9 +280,32 @@ static int next_due_ms(const struct master *m)
         if (m->children[i].pid == 0 && m->children[i].start_at_us < due)
             due = m->children[i].start_at_us;
     }
+    if (m->settings->request_limit_ms > 0 && now + LOOK_US < due)
+        due = now + LOOK_US;
     if (due == UINT64_MAX)
         return -1;
     return due <= now ? 0 : (int)((due - now + 999) / 1000);
+}
+
+/* A request beyond its limit ends with its worker: there is no other way to take
+ * it out of a hand that does not let go. */
+static void end_late_requests(const struct master *m)
+{
+    uint64_t limit_us = (uint64_t)m->settings->request_limit_ms * US_PER_MS;
+    uint64_t now = clock_monotonic_us();
+
+    for (size_t i = 0; limit_us > 0 && i < m->n_children; i++) {
+        const struct child *child = &m->children[i];
+        if (child->role != NULL || child->pid == 0)
+            continue;
+        const struct scoreboard_request *request = &record_of(m, child)->request;
+        uint64_t started = atomic_load_explicit(&request->started_us, memory_order_acquire);
+        if (started == 0 || now < started + limit_us)
+            continue;
+        log_line(LOG_ERROR, "request_limit", "a request has taken %llu ms; its worker %ld is ended",
+                 (unsigned long long)((now - started) / US_PER_MS), (long)child->pid);
+        kill(child->pid, SIGKILL);
+    }
 }
 
 static void supervise(struct master *m)
@@ -282,6 +321,7 @@ static void supervise(struct master *m)
         child_log_take(&m->child_log);
         take_signals(m);
         reap(m);
+        end_late_requests(m);
         if (m->phase == RUNNING)
             start_missing(m);
         else if (clock_monotonic_us() >= m->phase_ends_us)

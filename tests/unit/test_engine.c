@@ -29,6 +29,9 @@ static struct shared {
     _Atomic int role_pid;
     _Atomic int in_hand; /* requests begun */
     _Atomic bool is_worker_failing, is_master_failing;
+    _Atomic int lost; /* requests that the master was told of */
+    char lost_id[129];
+    unsigned lost_slot;
 } * shared;
 
 static struct arena *arena;
@@ -65,16 +68,26 @@ static void serve(struct engine_process *process, struct conn *conn)
     sigset_t all;
 
     conn_read_end(conn);
-    snprintf(process->record->request_id, sizeof(process->record->request_id), "request-in-hand");
+    strcpy(process->record->request.request_id, "request-in-hand");
+    scoreboard_reserve_body(process->mapping, process->record, 1000, 1000000);
+    process->record->spool_segment = 1;
     if (conn_param(conn, "CLINGS") != NULL) {
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, NULL);
     }
     shared->in_hand++;
     sleep_ms(ms == NULL ? 0 : (unsigned)atoi(ms));
+    process->record->spool_segment = 0;
     int len = snprintf(text, sizeof(text), "%d", (int)getpid());
     const struct span piece = { text, (size_t)len };
     conn_write(conn, &piece, 1, true);
+}
+
+static void worker_died(struct engine_process *process, const struct scoreboard_record *record)
+{
+    strcpy(shared->lost_id, record->request.request_id);
+    shared->lost_slot = process->slot;
+    shared->lost++;
 }
 
 static int run_role(struct engine_process *process)
@@ -89,7 +102,7 @@ static int run_role(struct engine_process *process)
     return 0;
 }
 
-static const struct engine_role roles[] = { { "clerk", run_role } };
+static const struct engine_role roles[] = { { "clerk", run_role, false } };
 
 static const struct engine_program program = {
     .name = "prog",
@@ -98,6 +111,7 @@ static const struct engine_program program = {
     .init_master = init_master,
     .init_worker = init_worker,
     .serve = serve,
+    .worker_died = worker_died,
     .stall_ms = 5000,
 };
 
@@ -361,7 +375,8 @@ START_TEST(workers_answer_and_the_scoreboard_shows_it)
     expect_soon(is_every_worker_idle, 1000);
     for (unsigned i = 0; i < board->n_workers; i++) {
         requests += board->workers[i].requests;
-        ck_assert_str_eq(board->workers[i].request_id, "");
+        ck_assert_uint_eq(board->workers[i].request.started_us, 0);
+        ck_assert_uint_eq(board->workers[i].body_bytes, 0);
     }
     ck_assert_uint_eq(requests, 20);
     ck_assert_uint_eq(board->accepted, 20);
@@ -382,7 +397,8 @@ START_TEST(as_many_requests_as_workers_are_served_at_once)
         fds[i] = ask_slowly("600");
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
         ck_assert_uint_eq(board->workers[i].stage, STAGE_READING);
-        ck_assert_str_eq(board->workers[i].request_id, "request-in-hand");
+        ck_assert_str_eq(board->workers[i].request.request_id, "request-in-hand");
+        ck_assert_uint_ge(board->workers[i].request.started_us, start);
     }
     for (int i = 0; i < WORKERS_MAX; i++) {
         pids[i] = read_pid(fds[i]);
@@ -440,10 +456,44 @@ START_TEST(a_killed_worker_is_replaced_and_its_request_named)
 }
 END_TEST
 
+START_TEST(the_program_is_told_of_a_request_that_died_with_its_worker)
+{
+    pid_t master = start_master();
+    int fd = ask_slowly("60000");
+    unsigned busy = board->workers[0].request.started_us != 0 ? 0 : 1;
+
+    kill(board->workers[busy].pid, SIGKILL);
+    expect_broken(fd);
+    expect_soon(is_death_counted, 2000);
+    expect_soon(is_every_worker_idle, 3000);
+    ck_assert_int_eq(shared->lost, 1);
+    ck_assert_str_eq(shared->lost_id, "request-in-hand");
+    ck_assert_uint_eq(shared->lost_slot, busy);
+    stop_master(master);
+}
+END_TEST
+
+START_TEST(a_worker_that_dies_without_a_request_takes_none_with_it)
+{
+    settings.workers = 1;
+    pid_t master = start_master();
+    pid_t victim = ask_pid(); /* one that it has finished */
+
+    expect_soon(is_every_worker_idle, 2000);
+    kill(victim, SIGKILL);
+    expect_soon(is_death_counted, 2000);
+    expect_soon(is_every_worker_idle, 3000);
+    ck_assert_int_eq(shared->lost, 0);
+    stop_master(master);
+    ck_assert_int_eq(shared->lost, 0);
+}
+END_TEST
+
 static bool is_reclaimed(void)
 {
     return board->workers[0].pid == 0 && board->workers[0].stage == STAGE_FREE &&
-           board->workers[0].request_id[0] == '\0';
+           board->workers[0].request.started_us == 0 && board->workers[0].body_bytes == 0 &&
+           board->workers[0].spool_segment == 0;
 }
 
 START_TEST(the_record_of_a_dead_worker_is_free_until_the_next_has_it)
@@ -580,6 +630,7 @@ START_TEST(what_outlasts_the_drain_timeout_is_ended)
     expect_broken(fd);
     expect_logged("drain_timeout");
     expect_soon(is_nobody_left, 1000);
+    ck_assert_int_eq(shared->lost, 1); /* of which nobody else would tell */
 }
 END_TEST
 
@@ -812,6 +863,8 @@ int main(void)
     tcase_add_test(tcase, as_many_requests_as_workers_are_served_at_once);
     tcase_add_test(tcase, a_peer_that_speaks_no_fastcgi_costs_a_worker_nothing);
     tcase_add_test(tcase, a_killed_worker_is_replaced_and_its_request_named);
+    tcase_add_test(tcase, the_program_is_told_of_a_request_that_died_with_its_worker);
+    tcase_add_test(tcase, a_worker_that_dies_without_a_request_takes_none_with_it);
     tcase_add_test(tcase, the_record_of_a_dead_worker_is_free_until_the_next_has_it);
     tcase_add_test(tcase, workers_that_cannot_start_are_not_started_over_and_over);
     tcase_add_test(tcase, a_role_that_dies_is_started_again);

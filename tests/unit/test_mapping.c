@@ -69,7 +69,7 @@ START_TEST(a_new_mapping_says_what_it_is_and_is_otherwise_empty)
     for (unsigned i = 0; i < N_WORKERS; i++) {
         ck_assert_int_eq(mapping->workers[i].pid, 0);
         ck_assert_uint_eq(mapping->workers[i].stage, STAGE_FREE);
-        ck_assert_str_eq(mapping->workers[i].request_id, "");
+        ck_assert_uint_eq(mapping->workers[i].request.started_us, 0);
     }
 }
 END_TEST
@@ -122,6 +122,53 @@ START_TEST(a_stage_has_the_time_it_was_entered)
     uint64_t after = clock_monotonic_us();
     ck_assert_uint_eq(record->stage, STAGE_WAITING);
     ck_assert(before <= record->since_us && record->since_us <= after);
+}
+END_TEST
+
+START_TEST(a_request_in_hand_begins_blank_and_is_gone_when_it_ends)
+{
+    struct scoreboard_record *record = &mapping->workers[2];
+    uint64_t before = clock_monotonic_us(), wall_before = clock_wall_us();
+    strcpy(record->request.request_id, "the one before");
+    strcpy(record->request.model, "its model");
+    scoreboard_begin_request(record);
+    ck_assert_uint_ge(record->request.started_us, before);
+    ck_assert_uint_ge(record->request.time_us, wall_before);
+    ck_assert_str_eq(record->request.request_id, "");
+    ck_assert_str_eq(record->request.model, "");
+    scoreboard_end_request(record);
+    ck_assert_uint_eq(record->request.started_us, 0);
+}
+END_TEST
+
+START_TEST(bodies_of_all_workers_together_stay_within_the_bound)
+{
+    struct scoreboard_record *w = mapping->workers;
+    ck_assert(scoreboard_reserve_body(mapping, &w[0], 60, 100));
+    ck_assert(!scoreboard_reserve_body(mapping, &w[1], 41, 100));
+    ck_assert_uint_eq(w[1].body_bytes, 0);
+    ck_assert(scoreboard_reserve_body(mapping, &w[1], 40, 100));
+    ck_assert(!scoreboard_reserve_body(mapping, &w[2], 1, 100));
+    scoreboard_release_body(&w[0]);
+    ck_assert(scoreboard_reserve_body(mapping, &w[2], 60, 100));
+}
+END_TEST
+
+START_TEST(a_segment_is_named_by_any_process_that_writes_to_it)
+{
+    _Atomic uint64_t *const places[] = {
+        &mapping->workers[0].spool_segment,
+        &mapping->workers[N_WORKERS - 1].spool_segment,
+        &mapping->spool_segment_of_master,
+        &mapping->spool_segment_of_overflow,
+    };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        ck_assert_msg(!scoreboard_names_segment(mapping, 7), "place %zu", i);
+        atomic_store(places[i], 7);
+        ck_assert_msg(scoreboard_names_segment(mapping, 7), "place %zu", i);
+        ck_assert(!scoreboard_names_segment(mapping, 8));
+        atomic_store(places[i], 0);
+    }
 }
 END_TEST
 
@@ -195,6 +242,9 @@ int main(void)
     tcase_add_test(tcase, records_do_not_share_cache_lines);
     tcase_add_test(tcase, what_a_child_writes_others_see);
     tcase_add_test(tcase, a_stage_has_the_time_it_was_entered);
+    tcase_add_test(tcase, a_request_in_hand_begins_blank_and_is_gone_when_it_ends);
+    tcase_add_test(tcase, bodies_of_all_workers_together_stay_within_the_bound);
+    tcase_add_test(tcase, a_segment_is_named_by_any_process_that_writes_to_it);
     tcase_add_test(tcase, only_workers_with_a_process_are_alive);
     tcase_add_test(tcase, a_new_run_gets_a_new_mapping_and_the_old_one_stays_usable);
     tcase_add_test(tcase, a_link_in_its_place_is_not_followed);
