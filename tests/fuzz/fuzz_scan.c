@@ -175,6 +175,48 @@ static bool is_known_laxity(struct span text, const struct json_fault *fault)
            strcmp(fault->what, "a control character in a string") == 0;
 }
 
+/* How many values stand at a path. */
+static size_t count_values(json_object *value, const char *path)
+{
+    size_t len = strcspn(path, "."), n = 0;
+    bool is_star = len == 1 && path[0] == '*';
+    const char *rest = path + len + (path[len] == '.');
+
+    if (path[0] == '\0')
+        return 1;
+    if (json_object_is_type(value, json_type_object)) {
+        struct json_object_iterator end = json_object_iter_end(value);
+        for (struct json_object_iterator i = json_object_iter_begin(value); !json_object_iter_equal(&i, &end);
+             json_object_iter_next(&i)) {
+            struct span name = span_cstr(json_object_iter_peek_name(&i));
+            if (is_star || span_eq(name, span_of(path, len)))
+                n += count_values(json_object_iter_peek_value(&i), rest);
+        }
+    } else if (is_star && json_object_is_type(value, json_type_array)) {
+        for (size_t i = 0; i < json_object_array_length(value); i++)
+            n += count_values(json_object_array_get_idx(value, i), rest);
+    }
+    return n;
+}
+
+static int count_value(void *ctx, const struct json_value *v)
+{
+    size_t *counts = ctx;
+    counts[v->path]++;
+    return 0;
+}
+
+/* Only where no member is repeated: json-c keeps the last one. */
+static void compare_counts(struct span text, json_object *root)
+{
+    size_t counts[N_WANTS] = { 0 };
+    if (json_scan(text, wants, N_WANTS, JSON_SCAN_UNIQUE, count_value, counts, NULL) != 0)
+        return;
+    for (size_t i = 0; i < N_WANTS; i++)
+        fuzz_check(counts[i] == count_values(root, wants[i].path),
+                   "a path has the values that json-c has there");
+}
+
 static void compare_with_json_c(struct span text)
 {
     static const struct json_want tops[] = { { "", false }, { "a", false }, { "c", false } };
@@ -192,6 +234,7 @@ static void compare_with_json_c(struct span text)
         fuzz_check(is_known_laxity(text, &fault), "what json-c accepts the scanner accepts");
     if (r == 0 && !holds(text, "\\u0000")) { /* json-c cuts a name at a NUL */
         check_same(root, &found[0]);
+        compare_counts(text, root);
         for (int i = 1; i < 3; i++) {
             bool is_there = json_object_is_type(root, json_type_object) &&
                             json_object_object_get_ex(root, tops[i].path, &member);

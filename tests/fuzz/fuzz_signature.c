@@ -4,13 +4,13 @@
  *
  * Input: lines for the status (200: the error stands inside it), the provider,
  * Retry-After, retry-after-ms and x-amzn-ErrorType, and for how many blanks
- * follow the body, then the body.
+ * stand before the body, then the body.
  */
 #include "core/json/scan.h"
 #include "core/route/signature.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { NOW_S = 1796000000, BLANKS_MAX = 2 * SIGNATURE_BODY_MAX, RETRY_AFTER_MAX_S = 3600, CODE_BYTES = 64 };
+enum { NOW_S = 1796000000, BLANKS_MAX = SIGNATURE_BODY_MAX, RETRY_AFTER_MAX_S = 3600, CODE_BYTES = 64 };
 
 /* A failure's, or 200. */
 static int read_status(struct span text)
@@ -19,16 +19,16 @@ static int read_status(struct span text)
     return json_int(text, &status) && status >= 300 && status <= 999 ? (int)status : 200;
 }
 
-/* A copy of the body with blanks behind it. */
+/* A copy of the body with blanks before it, so that it goes beyond what is looked at. */
 static struct span with_blanks(struct span body, struct span number)
 {
     long long blanks;
     if (!json_int(number, &blanks) || blanks < 0 || blanks > BLANKS_MAX)
         blanks = 0;
     char *copy = xmalloc(body.len + (size_t)blanks);
+    memset(copy, ' ', (size_t)blanks);
     if (body.len > 0)
-        memcpy(copy, body.ptr, body.len);
-    memset(copy + body.len, ' ', (size_t)blanks);
+        memcpy(copy + blanks, body.ptr, body.len);
     return span_of(copy, body.len + (size_t)blanks);
 }
 

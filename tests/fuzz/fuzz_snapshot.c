@@ -108,6 +108,14 @@ static void read_upstream(const struct snap_root *root, const struct snap_upstre
     }
 }
 
+/* A damaged index may find another model, but a model it is. */
+static void check_found(const struct snap_root *root, const struct snap_model *model)
+{
+    const struct snap_model *first = snap_at(root, root->models.offset);
+    fuzz_check(model == NULL || (model >= first && model < first + root->models.count),
+               "what is found is a model");
+}
+
 static void read_models(const struct snap_root *root)
 {
     for (uint32_t i = 0; i < root->models.count; i++) {
@@ -118,7 +126,7 @@ static void read_models(const struct snap_root *root)
             read_upstream(root, SNAP_ITEM(root, model->upstreams, struct snap_upstream, j));
         for (uint32_t j = 0; j < model->http_codes.count; j++)
             bytes_seen += *SNAP_ITEM(root, model->http_codes, uint32_t, j);
-        bytes_seen += snapshot_model(root, snap_span(root, model->name)) != NULL;
+        check_found(root, snapshot_model(root, snap_span(root, model->name)));
     }
 }
 

@@ -372,7 +372,8 @@ static const struct {
     { true, { ROLE, EVENT(FAILED) }, { EXCHANGE_MORE, EXCHANGE_ENOUGH } },
     { true, { HELLO, EVENT(FAILED) }, { EXCHANGE_CONTENT, EXCHANGE_ENOUGH } },
     { true, { MARK }, { EXCHANGE_ENOUGH } },
-    { true, { "\n", "{", "}" }, { EXCHANGE_MORE, EXCHANGE_CONTENT, EXCHANGE_CONTENT } },
+    /* a document is no content of a stream */
+    { true, { "\n", "{", "}" }, { EXCHANGE_MORE, EXCHANGE_MORE, EXCHANGE_MORE } },
     { false,
       { "\n", " \n", "{", "}" },
       { EXCHANGE_MORE, EXCHANGE_MORE, EXCHANGE_CONTENT, EXCHANGE_CONTENT } },
