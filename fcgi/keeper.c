@@ -4,7 +4,7 @@
  * value that cannot be read or is not valid is reported, and the last good
  * snapshot stays in force.
  */
-#include "fcgi/router.h"
+#include "fcgi/configuration.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -16,7 +16,6 @@
 
 enum {
     LOOK_MS = 1000, /* twice as often as is promised */
-    FAULTS_LOGGED = 20,
 };
 
 struct keeper {
@@ -42,34 +41,6 @@ static void report_store(struct keeper *k, bool is_ok, const char *why)
     atomic_store_explicit(&view->checked_us, clock_monotonic_us(), memory_order_release);
 }
 
-static void report_faults(enum entry_id which, const struct entry_faults *faults)
-{
-    for (size_t i = 0; i < faults->count && i < FAULTS_LOGGED; i++) {
-        struct json_writer *w = log_begin(LOG_ERROR, "configuration_refused");
-        jw_member_cstr(w, "entry", entry_name(which));
-        jw_member_cstr(w, "path", faults->items[i].path);
-        jw_member_cstr(w, "message", faults->items[i].message);
-        jw_member_uint(w, "fault", i + 1);
-        jw_member_uint(w, "of", faults->count + faults->dropped);
-        log_end();
-    }
-}
-
-static int read_entries(struct keeper *k, struct entry_value values[ENTRY_COUNT], struct error *e)
-{
-    for (int i = 0; i < ENTRY_COUNT; i++) {
-        struct store_value *value = arena_new_of(k->arena, struct store_value);
-        int r = store_get(k->store, entry_name((enum entry_id)i), k->arena, value, e);
-        values[i] = (struct entry_value){ 0 };
-        if (r == ERR_NOT_FOUND)
-            continue;
-        if (r != 0)
-            return r;
-        values[i] = (struct entry_value){ .raw = value->raw, .version = value->version };
-    }
-    return 0;
-}
-
 /* The file before the last one may still be about to be mapped; older ones cannot. */
 static void remove_old(const char *run_dir, uint64_t generation)
 {
@@ -81,31 +52,17 @@ static void remove_old(const char *run_dir, uint64_t generation)
 static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT], struct error *e)
 {
     struct mapping *mapping = k->process->mapping;
-    const struct router_shared *shared = k->shared;
     const char *run_dir = k->process->settings->run_dir;
     uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed) + 1;
-    struct entry_faults faults = { 0 };
-    enum entry_id which = ENTRY_LLM_ROUTER_CONFIG;
-    size_t undecryptable = 0;
     struct span image;
 
-    int r = entry_compile(values, generation, shared->has_keys ? &shared->keys : NULL, k->arena, &image,
-                          &undecryptable, &which, &faults);
-    if (r != 0) {
-        report_faults(which, &faults);
-        if (faults.count == 0)
-            log_line(LOG_ERROR, "configuration_refused", "%s: %s", entry_name(which), err_name(r));
-        return error_set(e, ERR_FORMAT, "the configuration was refused");
-    }
+    int r = configuration_compile(k->shared, values, generation, k->arena, &image, e);
+    if (r != 0)
+        return r;
     if ((r = snapshot_write(run_dir, image, e)) != 0)
         return r;
     atomic_store_explicit(&mapping->generation, generation, memory_order_release);
     remove_old(run_dir, generation);
-    if (undecryptable > 0)
-        log_line(LOG_ERROR, "keys_undecryptable",
-                 "%zu provider keys do not decrypt with the master key; requests that reach them get "
-                 "DECRYPT_FAILED",
-                 undecryptable);
     struct json_writer *w = log_begin(LOG_INFO, "configuration_in_force");
     jw_member_uint(w, "generation", generation);
     jw_member_cstr(w, "tree_version", values[ENTRY_LLM_ROUTER_CONFIG].version);
@@ -131,7 +88,7 @@ static void look(struct keeper *k, bool is_asked)
         report_store(k, k->is_store_ok, e.text);
         return;
     }
-    int r = read_entries(k, values, &e);
+    int r = configuration_read(k->store, k->arena, values, &e);
     report_store(k, r == 0, e.text);
     k->has_read = true;
     k->stamp = stamp;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/log/log.h"
+#include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
 #include "fcgi/engine/settings.h"
@@ -87,6 +88,18 @@ static int run_overflow(struct engine_process *process)
     return overflow_run(&edge_voice, process);
 }
 
+/* A refused configuration is as good as none: requests are told so. */
+static int init_alone(struct engine_process *process, struct error *e)
+{
+    int r = configuration_load(&shared, &worker.snapshot, e);
+    if (r != 0 && r != ERR_FORMAT)
+        return r;
+    if (r == 0)
+        worker.generation = 1;
+    atomic_store_explicit(&process->mapping->generation, worker.generation, memory_order_relaxed);
+    return 0;
+}
+
 static int run_keeper(struct engine_process *process)
 {
     return keeper_run(process, &shared);
@@ -104,6 +117,7 @@ static const struct engine_program program = {
     .init_master = init_master,
     .init_worker = init_worker,
     .serve = serve,
+    .init_alone = init_alone,
     .stall_ms = 60000,
 };
 
@@ -118,7 +132,9 @@ static int choose(const char *flag, const char *value, const char *first, const 
 
 int main(int argc, char **argv)
 {
-    bool by_keys;
+    bool by_keys, is_cgi = engine_is_cgi();
+    if (is_cgi)
+        argc = 1; /* the rest is the caller's query */
     enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router",
                                            "serves LLM requests over FastCGI", argc, argv, &settings);
     if (r != SETTINGS_RUN)
@@ -130,5 +146,5 @@ int main(int argc, char **argv)
     snprintf(health, sizeof(health), "unix:%s/health.sock", settings.engine.run_dir);
     settings.engine.health = health;
     settings.caller_auth = by_keys ? CALLER_AUTH_KEYS : CALLER_AUTH_NONE;
-    return engine_run(&program, &settings.engine);
+    return is_cgi ? engine_run_cgi(&program, &settings.engine) : engine_run(&program, &settings.engine);
 }

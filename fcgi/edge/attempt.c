@@ -204,7 +204,7 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
             .idle_ms = errand->model->stream_idle_timeout_ms,
             .chain_us = errand->deadline_us,
         },
-        .caller_fd = turn->request.conn->fd,
+        .caller_fd = conn_watch_fd(turn->request.conn),
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
     exchange_run(turn->worker->client, &request, &receiver, result);

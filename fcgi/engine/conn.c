@@ -1,10 +1,12 @@
 #include "fcgi/engine/conn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -65,9 +67,25 @@ int conn_begin(struct conn *conn, int fd, uint32_t stall_ms)
     return 0;
 }
 
+void conn_begin_cgi(struct conn *conn, uint32_t stall_ms)
+{
+    *conn = (struct conn){ .fd = STDOUT_FILENO, .is_cgi = true, .has_request = true, .stall_ms = stall_ms };
+    conn->fcgi.envp = environ;
+    fcntl(STDOUT_FILENO, F_SETFL, fcntl(STDOUT_FILENO, F_GETFL) | O_NONBLOCK);
+}
+
 const char *conn_param(const struct conn *conn, const char *name)
 {
     return FCGX_GetParam(name, conn->fcgi.envp);
+}
+
+int conn_watch_fd(const struct conn *conn)
+{
+    struct stat st;
+    if (!conn->is_cgi)
+        return conn->fd;
+    /* A file is always readable; the write end of a pipe fails when its reader goes. */
+    return fstat(conn->fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) ? conn->fd : -1;
 }
 
 char *const *conn_params(const struct conn *conn)
@@ -75,13 +93,31 @@ char *const *conn_params(const struct conn *conn)
     return conn->fcgi.envp;
 }
 
-ssize_t conn_read(struct conn *conn, char *out, size_t room)
+/* The CGI body ends where CONTENT_LENGTH says; the server need not close it. */
+static ssize_t read_cgi(struct conn *conn, char *out, size_t room)
 {
-    uint64_t before = clock_monotonic_us();
+    const char *length = conn_param(conn, "CONTENT_LENGTH");
+    uint64_t left = (length == NULL ? 0 : strtoull(length, NULL, 10)) - conn->cgi_read;
+    struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+    ssize_t n = 0;
+
+    if (left > 0 && room > 0) {
+        if (poll(&p, 1, (int)conn->stall_ms) == 0)
+            return ERR_TIMEOUT;
+        n = read(STDIN_FILENO, out, room < left ? room : (size_t)left);
+        if (n < 0)
+            return ERR_CLIENT_GONE;
+        conn->cgi_read += (uint64_t)n;
+    }
+    conn->is_input_read = n == 0 || (uint64_t)n == left;
+    return n;
+}
+
+static ssize_t read_fastcgi(struct conn *conn, char *out, size_t room)
+{
     int want = room > 1 << 30 ? 1 << 30 : (int)room;
     int n = FCGX_GetStr(out, want, conn->fcgi.in);
 
-    conn->blocked_us += clock_monotonic_us() - before;
     if (n < want) {
         int error = FCGX_GetError(conn->fcgi.in);
         if (error == EAGAIN || error == EWOULDBLOCK)
@@ -90,6 +126,15 @@ ssize_t conn_read(struct conn *conn, char *out, size_t room)
             return ERR_CLIENT_GONE;
         conn->is_input_read = true;
     }
+    return n;
+}
+
+ssize_t conn_read(struct conn *conn, char *out, size_t room)
+{
+    uint64_t before = clock_monotonic_us();
+    ssize_t n = conn->is_cgi ? read_cgi(conn, out, room) : read_fastcgi(conn, out, room);
+
+    conn->blocked_us += clock_monotonic_us() - before;
     return n;
 }
 
@@ -113,7 +158,7 @@ bool conn_is_gone(const struct conn *conn)
 /* Waits until the front end takes more. */
 static int wait_writable(struct conn *conn, uint64_t deadline_us)
 {
-    short watch = conn->is_input_read ? POLLIN | POLLRDHUP : 0;
+    short watch = conn->is_input_read && !conn->is_cgi ? POLLIN | POLLRDHUP : 0;
     struct pollfd p = { .fd = conn->fd, .events = (short)(POLLOUT | watch) };
     uint64_t now = clock_monotonic_us();
 
@@ -138,7 +183,8 @@ static int send_all(struct conn *conn, struct iovec *v, size_t n)
 
     while (n > 0) {
         struct msghdr message = { .msg_iov = v, .msg_iovlen = n };
-        ssize_t sent = sendmsg(conn->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = conn->is_cgi ? writev(conn->fd, v, (int)n) /* a pipe, which is non-blocking */
+                                    : sendmsg(conn->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EAGAIN) {
@@ -214,6 +260,18 @@ static void train_fill(struct train *t, unsigned request_id, struct span *pieces
     }
 }
 
+static int write_cgi(struct conn *conn, const struct span *pieces, size_t n, bool is_last)
+{
+    struct iovec v[CONN_PIECES_MAX];
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].ptr, pieces[i].len };
+    int r = send_all(conn, v, n);
+    conn->is_broken = r != 0;
+    conn->is_ended = r == 0 && is_last;
+    return r;
+}
+
 int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_last)
 {
     struct span left[CONN_PIECES_MAX];
@@ -225,6 +283,8 @@ int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_l
         if (pieces[i].len > 0)
             left[n_left++] = pieces[i];
     }
+    if (conn->is_cgi)
+        return write_cgi(conn, left, n_left, is_last);
     do {
         struct train train;
         train_fill(&train, (unsigned)conn->fcgi.requestId, left, &n_left);
@@ -250,8 +310,9 @@ void conn_abort(struct conn *conn)
     static unsigned char invalid[RECORD_HEADER_BYTES] = { 0xff }; /* a version that does not exist */
     struct iovec v = { invalid, sizeof(invalid) };
 
-    if (!conn->is_broken && !conn->is_ended)
+    if (!conn->is_broken && !conn->is_ended && !conn->is_cgi)
         send_all(conn, &v, 1);
+    conn->is_broken = conn->is_cgi; /* a CGI program can only exit with a failure */
     conn->is_ended = true;
 }
 
@@ -274,7 +335,7 @@ static void discard_input(int fd)
 
 void conn_close(struct conn *conn)
 {
-    if (!conn->has_request)
+    if (!conn->has_request || conn->is_cgi)
         return;
     if (!conn->is_input_read && !conn->is_broken)
         discard_input(conn->fd);

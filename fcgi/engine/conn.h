@@ -1,5 +1,8 @@
 /*
- * One request over one FastCGI connection. libfcgi reads it (parameters and
+ * One request of a front end: over one FastCGI connection, or as a CGI program
+ * (RFC 3875) over the environment, standard input and output.
+ *
+ * FastCGI: libfcgi reads it (parameters and
  * body); the reply is written here, because libfcgi copies what it is given,
  * cannot bound a blocked write, and hides a second failure.
  *
@@ -21,11 +24,13 @@
 struct conn {
     FCGX_Request fcgi;
     int fd;
+    bool is_cgi;         /* fd is standard output, the body comes on standard input */
     bool has_request;    /* between conn_begin and conn_close */
     bool is_input_read;  /* the empty STDIN record has come: from here on readable means gone */
     bool is_ended;       /* END_REQUEST or an abort was sent */
     bool is_broken;      /* a write failed: the front end has gone, or does not read */
     uint32_t stall_ms;   /* how long a write may make no progress, and a read wait for the next byte */
+    uint64_t cgi_read;   /* bytes of the body, as a CGI program */
     uint64_t blocked_us; /* waited for the front end, in all */
 };
 
@@ -37,6 +42,9 @@ int conn_init(struct conn *conn, struct error *e);
  * does not say which); the connection is closed. */
 int conn_begin(struct conn *conn, int fd, uint32_t stall_ms);
 
+/* Instead of both: this process was started for one request, as a CGI program. */
+void conn_begin_cgi(struct conn *conn, uint32_t stall_ms);
+
 /* A parameter (CGI meta-variable), or NULL. Valid until conn_close. */
 const char *conn_param(const struct conn *conn, const char *name);
 
@@ -45,6 +53,10 @@ char *const *conn_params(const struct conn *conn);
 
 /* Sets the bound that conn_begin was given. */
 void conn_set_stall(struct conn *conn, uint32_t stall_ms);
+
+/* A descriptor that becomes readable, or fails, when the front end leaves; valid
+ * once the body was read to its end. -1: departure is seen only by a write. */
+int conn_watch_fd(const struct conn *conn);
 
 /* Reads up to `room` bytes of the body: how many, 0 at its end, or ERR_TIMEOUT,
  * ERR_CLIENT_GONE. */

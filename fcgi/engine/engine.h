@@ -60,6 +60,9 @@ struct engine_program {
     /* In the master: a worker died with the request in `record->request`. The slot
      * is the process's. NULL: nobody needs to know. */
     void (*worker_died)(struct engine_process *process, const struct scoreboard_record *record);
+    /* Instead of what the roles would provide, in a process that serves one
+     * request alone: no instance runs. After init_worker. May be NULL. */
+    int (*init_alone)(struct engine_process *process, struct error *e);
     uint32_t stall_ms; /* until `serve` sets another bound on the connection */
 };
 
@@ -67,6 +70,15 @@ struct engine_program {
  * end at once, SIGHUP is passed to the roles. Returns the exit code: 0, or 1
  * with the reason in the log. */
 int engine_run(const struct engine_program *program, const struct engine_settings *settings);
+
+/* Whether this process was started as a CGI program: GATEWAY_INTERFACE is set
+ * and fd 0 is no listening socket. What stands on its command line then comes
+ * from the request (RFC 3875, section 4.4) and must not be read. */
+bool engine_is_cgi(void);
+
+/* Serves the one request of a CGI program, with what a running instance has
+ * prepared if there is one. The exit code. */
+int engine_run_cgi(const struct engine_program *program, const struct engine_settings *settings);
 
 /* In a child: SIGTERM has come. */
 bool engine_is_stopping(void);

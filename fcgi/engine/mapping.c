@@ -3,12 +3,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "fcgi/engine/pidfile.h"
+
+static const char MAGIC[8] = "LLMRMAP";
 
 const char *stage_name(enum stage stage)
 {
@@ -17,6 +22,19 @@ const char *stage_name(enum stage stage)
         [STAGE_WAITING] = "waiting", [STAGE_STREAMING] = "streaming", [STAGE_FINISHING] = "finishing",
     };
     return (unsigned)stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "unknown";
+}
+
+static void fill(struct mapping *mapping, const char *program, unsigned n_workers)
+{
+    char id[UUID_TEXT_BYTES];
+
+    mapping->started_wall_us = clock_wall_us();
+    ids_uuid7(mapping->started_wall_us, id);
+    snprintf(mapping->instance, sizeof(mapping->instance), "%s", id);
+    snprintf(mapping->program, sizeof(mapping->program), "%s", program);
+    mapping->layout = MAPPING_LAYOUT;
+    mapping->n_workers = n_workers;
+    memcpy(mapping->magic, MAGIC, sizeof(mapping->magic));
 }
 
 int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
@@ -42,19 +60,56 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
         result = error_set(e, ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
         goto out;
     }
-    struct mapping *mapping = base;
-    char id[UUID_TEXT_BYTES];
-    mapping->started_wall_us = clock_wall_us();
-    ids_uuid7(mapping->started_wall_us, id);
-    snprintf(mapping->instance, sizeof(mapping->instance), "%s", id);
-    snprintf(mapping->program, sizeof(mapping->program), "%s", program);
-    mapping->layout = MAPPING_LAYOUT;
-    mapping->n_workers = n_workers;
-    memcpy(mapping->magic, "LLMRMAP", 8);
+    fill(base, program, n_workers);
+    *out = base;
+out:
+    close(fd);
+    return result;
+}
+
+int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e)
+{
+    char path[4096];
+    struct stat st;
+    int result = 0;
+
+    if (!pidfile_is_held(run_dir, program))
+        return error_set(e, ERR_NOT_FOUND, "no %s runs in %s", program, run_dir);
+    snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return error_set(e, ERR_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0 || (size_t)st.st_size < sizeof(struct mapping)) {
+        result = error_set(e, ERR_FORMAT, "%s is too short", path);
+        goto out;
+    }
+    struct mapping *mapping = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapping == MAP_FAILED) {
+        result = error_set(e, ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
+        goto out;
+    }
+    if (memcmp(mapping->magic, MAGIC, sizeof(mapping->magic)) != 0 || mapping->layout != MAPPING_LAYOUT) {
+        munmap(mapping, (size_t)st.st_size);
+        result = error_set(e, ERR_FORMAT, "%s is of another version of %s", path, program);
+        goto out;
+    }
     *out = mapping;
 out:
     close(fd);
     return result;
+}
+
+struct mapping *mapping_alone(const char *program)
+{
+    /* aligned_alloc wants a multiple of the alignment, which both sizes are */
+    size_t size = sizeof(struct mapping) + sizeof(struct scoreboard_record);
+    struct mapping *mapping = aligned_alloc(_Alignof(struct mapping), size);
+
+    if (mapping == NULL)
+        abort();
+    memset(mapping, 0, size);
+    fill(mapping, program, 1);
+    return mapping;
 }
 
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage)

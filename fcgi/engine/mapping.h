@@ -95,6 +95,14 @@ struct mapping {
 int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
                    struct error *e);
 
+/* Maps the running instance's file, for a process that is not its child: what is
+ * there may be read, and the atomic cells that say "any" may be written.
+ * ERR_NOT_FOUND: no instance runs. ERR_FORMAT: it is of another layout. */
+int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e);
+
+/* A mapping of one worker that nobody shares. */
+struct mapping *mapping_alone(const char *program);
+
 /* A worker enters a stage: the record's stage and time. */
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage);
 

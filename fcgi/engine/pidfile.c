@@ -31,6 +31,20 @@ int pidfile_take(const char *run_dir, const char *program, int *out, struct erro
     return 0;
 }
 
+bool pidfile_is_held(const char *run_dir, const char *program)
+{
+    char path[4096];
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    snprintf(path, sizeof(path), "%s/%s.pid", run_dir, program);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(fd);
+    return held;
+}
+
 void pidfile_release(int fd)
 {
     if (ftruncate(fd, 0) != 0)

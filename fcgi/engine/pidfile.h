@@ -6,10 +6,15 @@
 #ifndef FCGI_ENGINE_PIDFILE_H
 #define FCGI_ENGINE_PIDFILE_H
 
+#include <stdbool.h>
+
 #include "core/base/err.h"
 
 /* The locked descriptor, to be kept open. ERR_CONFLICT: another master runs. ERR_SYSTEM. */
 int pidfile_take(const char *run_dir, const char *program, int *out, struct error *e);
+
+/* Whether a master holds it. */
+bool pidfile_is_held(const char *run_dir, const char *program);
 
 /* Empties the file, so that nobody signals an id that is another's by then. */
 void pidfile_release(int fd);

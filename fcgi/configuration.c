@@ -1,0 +1,77 @@
+#include "fcgi/configuration.h"
+
+#include "core/log/log.h"
+
+enum { FAULTS_LOGGED = 20 };
+
+static void report_faults(enum entry_id which, const struct entry_faults *faults)
+{
+    for (size_t i = 0; i < faults->count && i < FAULTS_LOGGED; i++) {
+        struct json_writer *w = log_begin(LOG_ERROR, "configuration_refused");
+        jw_member_cstr(w, "entry", entry_name(which));
+        jw_member_cstr(w, "path", faults->items[i].path);
+        jw_member_cstr(w, "message", faults->items[i].message);
+        jw_member_uint(w, "fault", i + 1);
+        jw_member_uint(w, "of", faults->count + faults->dropped);
+        log_end();
+    }
+}
+
+int configuration_read(struct store *store, struct arena *arena, struct entry_value values[ENTRY_COUNT],
+                       struct error *e)
+{
+    for (int i = 0; i < ENTRY_COUNT; i++) {
+        struct store_value *value = arena_new_of(arena, struct store_value);
+        int r = store_get(store, entry_name((enum entry_id)i), arena, value, e);
+        values[i] = (struct entry_value){ 0 };
+        if (r == ERR_NOT_FOUND)
+            continue;
+        if (r != 0)
+            return r;
+        values[i] = (struct entry_value){ .raw = value->raw, .version = value->version };
+    }
+    return 0;
+}
+
+int configuration_compile(const struct router_shared *shared, const struct entry_value values[ENTRY_COUNT],
+                          uint64_t generation, struct arena *arena, struct span *image, struct error *e)
+{
+    struct entry_faults faults = { 0 };
+    enum entry_id which = ENTRY_LLM_ROUTER_CONFIG;
+    size_t undecryptable = 0;
+
+    int r = entry_compile(values, generation, shared->has_keys ? &shared->keys : NULL, arena, image,
+                          &undecryptable, &which, &faults);
+    if (r != 0) {
+        report_faults(which, &faults);
+        if (faults.count == 0)
+            log_line(LOG_ERROR, "configuration_refused", "%s: %s", entry_name(which), err_name(r));
+        return error_set(e, ERR_FORMAT, "the configuration was refused");
+    }
+    if (undecryptable > 0)
+        log_line(LOG_ERROR, "keys_undecryptable",
+                 "%zu provider keys do not decrypt with the master key; requests that reach them get "
+                 "DECRYPT_FAILED",
+                 undecryptable);
+    return 0;
+}
+
+int configuration_load(const struct router_shared *shared, struct snapshot *out, struct error *e)
+{
+    struct entry_value values[ENTRY_COUNT];
+    struct arena *arena = arena_new(); /* lives as long as the process */
+    struct store *store;
+    struct span image;
+
+    int r = store_open_directory(shared->settings->state_dir, &store, e);
+    if (r != 0)
+        return r;
+    r = configuration_read(store, arena, values, e);
+    if (r == 0)
+        r = configuration_compile(shared, values, 1, arena, &image, e);
+    store_close(store);
+    if (r == 0)
+        *out = (struct snapshot){ .root = (const struct snap_root *)(const void *)image.ptr,
+                                  .bytes = image.len };
+    return r;
+}

@@ -1,0 +1,20 @@
+/* The configuration as the store has it, made into a snapshot's image. */
+#ifndef FCGI_CONFIGURATION_H
+#define FCGI_CONFIGURATION_H
+
+#include "core/config/entry.h"
+#include "core/store/store.h"
+#include "fcgi/router.h"
+
+/* Reads every entry; what is not there is left empty. Memory of the arena. */
+int configuration_read(struct store *store, struct arena *arena, struct entry_value values[ENTRY_COUNT],
+                       struct error *e);
+
+/* Compiles them. ERR_FORMAT: refused; every fault has been logged. */
+int configuration_compile(const struct router_shared *shared, const struct entry_value values[ENTRY_COUNT],
+                          uint64_t generation, struct arena *arena, struct span *image, struct error *e);
+
+/* For a process that serves alone: the store's configuration, kept in memory. */
+int configuration_load(const struct router_shared *shared, struct snapshot *out, struct error *e);
+
+#endif

@@ -1,0 +1,52 @@
+/* One request as a CGI program: no master, no workers. */
+#include "fcgi/engine/engine.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/log/log.h"
+
+bool engine_is_cgi(void)
+{
+    int listening = 0;
+    socklen_t len = sizeof(listening);
+
+    if (getenv("GATEWAY_INTERFACE") == NULL)
+        return false;
+    return getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening;
+}
+
+/* The running instance's mapping, else one of our own. */
+static int prepare(const struct engine_program *program, struct engine_process *process, struct error *e)
+{
+    static struct scoreboard_record record; /* nobody counts us */
+    int r, found = mapping_open(process->settings->run_dir, program->name, &process->mapping, e);
+
+    if (found != 0 && found != ERR_NOT_FOUND)
+        return found;
+    if (found != 0)
+        process->mapping = mapping_alone(program->name);
+    process->record = &record;
+    if ((r = program->init_master(process, e)) != 0 || (r = program->init_worker(process, e)) != 0)
+        return r;
+    return found != 0 && program->init_alone != NULL ? program->init_alone(process, e) : 0;
+}
+
+int engine_run_cgi(const struct engine_program *program, const struct engine_settings *settings)
+{
+    struct engine_process process = { .settings = settings };
+    struct conn conn;
+    struct error e;
+
+    signal(SIGPIPE, SIG_IGN); /* the front end's departure is an error of a write */
+    log_init(program->name);
+    if (prepare(program, &process, &e) != 0) {
+        log_line(LOG_ERROR, "start_failed", "%s", e.text);
+        return 1; /* nothing was written: the web server answers 500 */
+    }
+    conn_begin_cgi(&conn, program->stall_ms);
+    program->serve(&process, &conn);
+    conn_close(&conn);
+    return conn.is_broken ? 1 : 0;
+}
