@@ -98,8 +98,10 @@ static void run_reply(struct run *run, unsigned mode, unsigned fails_at, struct 
     }
     relay_finish(&run->relay, (mode & MODE_WHOLE) != 0);
     fuzz_check(run->relay.end != RELAY_OPEN, "a finished relay has an end");
-    fuzz_check((run->relay.end == RELAY_CALLER_LEFT) == run->caller.has_failed,
+    fuzz_check(run->relay.end != RELAY_CALLER_LEFT || run->caller.has_failed,
                "a caller leaves when its sink fails");
+    fuzz_check(run->relay.end != RELAY_FINISHED || !run->caller.has_failed,
+               "a caller that left has not got all");
     fuzz_check(run->relay.end == RELAY_CALLER_LEFT || run->relay.is_committed == run->caller.is_committed,
                "the relay knows whether it has committed");
     fuzz_check(run->relay.bytes_out == run->caller.bytes.len, "what is written is counted");
@@ -146,7 +148,7 @@ static void check_ending(struct run *run, bool has_bom)
     static const struct stream_error error = { "broke off", "server_error", "upstream_unavailable" };
     struct reading reading;
 
-    if (run->relay.end == RELAY_CALLER_LEFT || !run->relay.is_committed)
+    if (run->caller.has_failed || !run->relay.is_committed)
         return;
     if (run->relay.end == RELAY_FINISHED) {
         read_stream(buf_span(&run->caller.bytes), has_bom, &reading);

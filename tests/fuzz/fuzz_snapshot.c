@@ -50,9 +50,10 @@ static void put_header_right(struct span image)
 static void edit(struct span image, struct fuzz_input *in)
 {
     enum { SET, ADD, SET_FROM_END, N_ACTIONS };
-    while (in->left >= 7) {
+    size_t n_words = image.len / sizeof(uint32_t);
+    while (in->left >= 7 && n_words > 0) {
         size_t word = fuzz_take_byte(in);
-        word = (word | fuzz_take_byte(in) << 8) % (image.len / sizeof(uint32_t));
+        word = (word | fuzz_take_byte(in) << 8) % n_words;
         size_t action = fuzz_take_choice(in, N_ACTIONS);
         uint32_t value = 0;
         for (int i = 0; i < 4; i++)
@@ -108,14 +109,6 @@ static void read_upstream(const struct snap_root *root, const struct snap_upstre
     }
 }
 
-/* A damaged index may find another model, but a model it is. */
-static void check_found(const struct snap_root *root, const struct snap_model *model)
-{
-    const struct snap_model *first = snap_at(root, root->models.offset);
-    fuzz_check(model == NULL || (model >= first && model < first + root->models.count),
-               "what is found is a model");
-}
-
 static void read_models(const struct snap_root *root)
 {
     for (uint32_t i = 0; i < root->models.count; i++) {
@@ -126,7 +119,9 @@ static void read_models(const struct snap_root *root)
             read_upstream(root, SNAP_ITEM(root, model->upstreams, struct snap_upstream, j));
         for (uint32_t j = 0; j < model->http_codes.count; j++)
             bytes_seen += *SNAP_ITEM(root, model->http_codes, uint32_t, j);
-        check_found(root, snapshot_model(root, snap_span(root, model->name)));
+        bytes_seen += snapshot_model(root, snap_span(root, model->name)) != NULL;
+        fuzz_check(*SNAP_ITEM(root, root->model_index, uint32_t, i) < root->models.count,
+                   "the index names models");
     }
 }
 
