@@ -8,6 +8,7 @@
 #ifndef CORE_UPSTREAM_EXCHANGE_H
 #define CORE_UPSTREAM_EXCHANGE_H
 
+#include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,11 +19,13 @@
 
 struct exchange_client; /* connections, name cache: one per process */
 
-/* Process-wide start of libcurl. Before fork, once. ERR_SYSTEM. */
+/* Process-wide start of libcurl, on allocators that overwrite what they take back.
+ * Before fork, once. ERR_SYSTEM. */
 int exchange_init_master(struct error *e);
 
-/* ERR_SYSTEM. */
-int exchange_open(struct exchange_client **out, struct error *e);
+/* `trust` holds the authorities that vouch for https servers (trust.h), and
+ * outlives the client. NULL: none is trusted, and https fails. ERR_SYSTEM. */
+int exchange_open(X509_STORE *trust, struct exchange_client **out, struct error *e);
 void exchange_close(struct exchange_client *client);
 
 /* The clocks. Each is its own reason in the record. They stand still while the

@@ -40,7 +40,7 @@ static void set_up(void)
 {
     struct error e;
     ck_assert_int_eq(exchange_init_master(&e), 0);
-    ck_assert_int_eq(exchange_open(&client, &e), 0);
+    ck_assert_int_eq(exchange_open(NULL, &client, &e), 0);
     receiver = (struct receiver){ .data_wants = EXCHANGE_CONTENT };
     clocks = (struct exchange_clocks){
         .connect_ms = 10000,
