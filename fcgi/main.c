@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/log/log.h"
+#include "core/upstream/trust.h"
 #include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
@@ -36,6 +37,9 @@ static const struct setting rows[] = {
       "of a request; above it, 413", PLACE(max_body_bytes) },
     { "max-header-bytes", NULL, SETTING_NUMBER, "32768", 1024, 1 << 20, "BYTES",
       "of a request's headers; above it, 431", PLACE(max_header_bytes) },
+    { "ca-file", "LLM_ROUTER_CA_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
+      "who vouches for https upstreams, in PEM; without it, SSL_CERT_FILE or Debian's bundle",
+      PLACE(ca_file) },
     { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|none",
       "how callers are known: by the CALLER_KEYS entry, or not at all", PLACE(caller_auth_name) },
     { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
@@ -45,6 +49,19 @@ static const struct setting rows[] = {
 static struct router_settings settings;
 static struct router_shared shared = { .settings = &settings };
 static struct router_worker worker = { .shared = &shared };
+
+/* Once, and before fork, so that all workers share it. Without it the router
+ * still serves what is not https. */
+static void load_trust(void)
+{
+    struct error e;
+
+    if (trust_load(trust_file(settings.ca_file), &shared.trust, &e) != 0)
+        log_line(LOG_WARN, "ca_file_unusable", "%s; no https upstream is trusted, and requests to them fail",
+                 e.text);
+    if (trust_warm(shared.trust, &e) != 0)
+        log_line(LOG_WARN, "tls_not_warm", "%s; each worker takes more memory", e.text);
+}
 
 static int init_master(struct engine_process *process, struct error *e)
 {
@@ -57,6 +74,7 @@ static int init_master(struct engine_process *process, struct error *e)
                  "CONFIG_NOT_SET");
     else if (r != 0)
         return r;
+    load_trust();
     return exchange_init_master(e);
 }
 
@@ -64,7 +82,7 @@ static int init_worker(struct engine_process *process, struct error *e)
 {
     worker.process = process;
     worker.arena = arena_new();
-    int r = exchange_open(&worker.client, e);
+    int r = exchange_open(shared.trust, &worker.client, e);
     if (r != 0)
         return r;
     if (spool_open(settings.state_dir, "llm-router", &worker.spool, e) != 0)

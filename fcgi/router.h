@@ -21,6 +21,7 @@ enum caller_auth { CALLER_AUTH_KEYS, CALLER_AUTH_NONE };
 struct router_settings {
     struct engine_settings engine;
     const char *state_dir;
+    const char *ca_file; /* NULL: the system's */
     const char *caller_auth_name;
     const char *ready_name;
     int64_t max_body_bytes;
@@ -34,6 +35,7 @@ struct router_shared {
     const struct router_settings *settings;
     struct envelope_keys keys;
     bool has_keys;
+    X509_STORE *trust; /* NULL: no https upstream is trusted */
 };
 
 /* A worker's own. */
