@@ -28,6 +28,7 @@ struct router_settings {
     int64_t max_header_bytes;
     enum caller_auth caller_auth; /* of caller_auth_name */
     bool is_ready_strict;         /* of ready_name */
+    bool is_cgi;                  /* one request: what costs time is made when it is needed */
 };
 
 /* What is made before fork; children inherit it and change nothing of it. */
@@ -35,7 +36,7 @@ struct router_shared {
     const struct router_settings *settings;
     struct envelope_keys keys;
     bool has_keys;
-    X509_STORE *trust; /* NULL: no https upstream is trusted */
+    struct trust trust;
 };
 
 /* A worker's own. */

@@ -26,7 +26,7 @@ int exchange_init_master(struct error *e)
     return 0;
 }
 
-int exchange_open(X509_STORE *trust, struct exchange_client **out, struct error *e)
+int exchange_open(struct trust *trust, struct exchange_client **out, struct error *e)
 {
     struct exchange_client *client = xcalloc(1, sizeof(*client));
     client->trust = trust;
@@ -118,9 +118,10 @@ static int on_lookup(void *resolver, void *reserved, void *ctx)
 /* Without a store of ours OpenSSL's own is left, which is empty: nobody is trusted. */
 static CURLcode on_tls_context(CURL *easy, void *ctx, void *trust)
 {
+    X509_STORE *store = trust == NULL ? NULL : trust_store(trust);
     (void)easy;
-    if (trust != NULL)
-        SSL_CTX_set1_cert_store(ctx, trust);
+    if (store != NULL)
+        SSL_CTX_set1_cert_store(ctx, store);
     return CURLE_OK;
 }
 
@@ -186,7 +187,7 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
                : CURL_WRITEFUNC_ERROR;
 }
 
-static void prepare(struct running *x, struct curl_slist *headers, X509_STORE *trust)
+static void prepare(struct running *x, struct curl_slist *headers, struct trust *trust)
 {
     CURL *easy = x->easy;
 

@@ -8,7 +8,6 @@
 #ifndef CORE_UPSTREAM_EXCHANGE_H
 #define CORE_UPSTREAM_EXCHANGE_H
 
-#include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +15,7 @@
 #include "core/base/err.h"
 #include "core/base/span.h"
 #include "core/json/splice.h"
+#include "core/upstream/trust.h"
 
 struct exchange_client; /* connections, name cache: one per process */
 
@@ -23,9 +23,9 @@ struct exchange_client; /* connections, name cache: one per process */
  * Before fork, once. ERR_SYSTEM. */
 int exchange_init_master(struct error *e);
 
-/* `trust` holds the authorities that vouch for https servers (trust.h), and
- * outlives the client. NULL: none is trusted, and https fails. ERR_SYSTEM. */
-int exchange_open(X509_STORE *trust, struct exchange_client **out, struct error *e);
+/* `trust` is asked at each handshake, and outlives the client. NULL: nobody is
+ * trusted, and https fails. ERR_SYSTEM. */
+int exchange_open(struct trust *trust, struct exchange_client **out, struct error *e);
 void exchange_close(struct exchange_client *client);
 
 /* The clocks. Each is its own reason in the record. They stand still while the

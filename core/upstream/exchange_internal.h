@@ -3,12 +3,11 @@
 #define CORE_UPSTREAM_EXCHANGE_INTERNAL_H
 
 #include <curl/curl.h>
-#include <openssl/types.h>
 
 struct exchange_client {
     CURLM *multi; /* owns the connections */
     CURL *easy;   /* of the exchange that runs */
-    X509_STORE *trust;
+    struct trust *trust;
 };
 
 #endif

@@ -21,9 +21,9 @@ const char *trust_file(const char *configured)
     return "/etc/ssl/certs/ca-certificates.crt";
 }
 
-size_t trust_count(X509_STORE *trust)
+size_t trust_count(X509_STORE *store)
 {
-    return (size_t)sk_X509_OBJECT_num(X509_STORE_get0_objects(trust));
+    return (size_t)sk_X509_OBJECT_num(X509_STORE_get0_objects(store));
 }
 
 /* Whether reading stopped because there is no further certificate. */
@@ -80,4 +80,21 @@ out:
     X509_STORE_free(store);
     fclose(file);
     return r;
+}
+
+X509_STORE *trust_store(struct trust *trust)
+{
+    struct error e;
+
+    if (!trust->is_settled && trust_load(trust->path, &trust->store, &e) != 0)
+        trust->report(&e);
+    trust->is_settled = true;
+    return trust->store;
+}
+
+void trust_free(struct trust *trust)
+{
+    X509_STORE_free(trust->store);
+    trust->store = NULL;
+    trust->is_settled = false;
 }

@@ -2,13 +2,15 @@
  * Who is believed to be an upstream: the authorities that the certificate of an
  * https server must descend from.
  *
- * Before fork: the store takes 30 ms and a megabyte to load, and is then shared
- * by all workers, which only read it.
+ * Debian's take 30 ms and a megabyte to load. Workers share what was loaded before
+ * the fork, and only read it; a process that serves one request loads it when
+ * that request meets an https upstream.
  */
 #ifndef CORE_UPSTREAM_TRUST_H
 #define CORE_UPSTREAM_TRUST_H
 
 #include <openssl/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/err.h"
@@ -23,11 +25,23 @@ const char *trust_file(const char *configured);
 int trust_load(const char *path, X509_STORE **out, struct error *e);
 
 /* How many certificates it holds. */
-size_t trust_count(X509_STORE *trust);
+size_t trust_count(X509_STORE *store);
+
+struct trust {
+    const char *path;                      /* see trust_file */
+    void (*report)(const struct error *e); /* hears once why the file cannot be used */
+    X509_STORE *store;                     /* NULL: not loaded */
+    bool is_settled;                       /* it was loaded, or cannot be */
+};
+
+/* The store; the first call loads it. NULL: the file cannot be used, and nobody is
+ * trusted. */
+X509_STORE *trust_store(struct trust *trust);
+void trust_free(struct trust *trust);
 
 /* One TLS handshake of the process with itself, in memory, under a certificate
  * that is made for it and thrown away. OpenSSL builds many tables at its first
- * handshake: built before fork, they are shared. `trust` may be NULL. ERR_CRYPTO. */
-int trust_warm(X509_STORE *trust, struct error *e);
+ * handshake: built before fork, they are shared. `store` may be NULL. ERR_CRYPTO. */
+int trust_warm(X509_STORE *store, struct error *e);
 
 #endif

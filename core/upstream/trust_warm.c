@@ -56,7 +56,7 @@ static bool talk(SSL *client, SSL *server)
            SSL_write(server, &byte, 1) == 1 && SSL_read(client, &byte, 1) == 1;
 }
 
-int trust_warm(X509_STORE *trust, struct error *e)
+int trust_warm(X509_STORE *store, struct error *e)
 {
     SSL_CTX *of_client = SSL_CTX_new(TLS_client_method()), *of_server = SSL_CTX_new(TLS_server_method());
     EVP_PKEY *key = EVP_EC_gen("P-256");
@@ -72,8 +72,8 @@ int trust_warm(X509_STORE *trust, struct error *e)
     /* The certificate is looked up in the store, and that it is not there is of no
      * interest: a client that verifies nothing looks all the same. */
     SSL_CTX_set_verify(of_client, SSL_VERIFY_NONE, NULL);
-    if (trust != NULL)
-        SSL_CTX_set1_cert_store(of_client, trust);
+    if (store != NULL)
+        SSL_CTX_set1_cert_store(of_client, store);
     client = make_side(of_client, client_end);
     server = make_side(of_server, server_end);
     done = client != NULL && server != NULL && talk(client, server);

@@ -39,12 +39,17 @@ static void tear_down(void)
     authority_free(&theirs);
 }
 
-static X509_STORE *load(const char *path)
+static unsigned reports;
+
+static void count_report(const struct error *e)
 {
-    X509_STORE *trust = NULL;
-    struct error e = { 0 };
-    ck_assert_msg(trust_load(path, &trust, &e) == 0, "%s", e.text);
-    return trust;
+    ck_assert_str_ne(e->text, "");
+    reports++;
+}
+
+static struct trust in_file(const char *path)
+{
+    return (struct trust){ .path = path, .report = count_report };
 }
 
 static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
@@ -61,7 +66,7 @@ static enum exchange_want on_data(void *ctx, struct span piece)
     return EXCHANGE_CONTENT;
 }
 
-static struct exchange_result post_to(X509_STORE *trust, const char *url)
+static struct exchange_result post_to(struct trust *trust, const char *url)
 {
     const struct exchange_receiver receiver = { .on_head = on_head, .on_data = on_data };
     static const char *const headers[] = { "Authorization: Bearer k", NULL };
@@ -113,26 +118,25 @@ static const struct {
 START_TEST(only_a_server_that_our_authority_vouches_for_by_this_name_gets_a_request)
 {
     bool is_trusted = servers[_i].end == EXCHANGE_END_WHOLE;
-    X509_STORE *trust =
-        servers[_i].trusted == NOBODY ? NULL : load(servers[_i].trusted == OURS ? ours_file : theirs_file);
+    struct trust trust = in_file(servers[_i].trusted == OURS ? ours_file : theirs_file);
     struct server_process server;
     char url[64];
 
     server_process_start(&server, server_tls(&ours, servers[_i].names, servers[_i].ends_in_s));
     snprintf(url, sizeof(url), "https://%s:%d/", servers[_i].host, server.port);
-    struct exchange_result result = post_to(trust, url);
+    struct exchange_result result = post_to(servers[_i].trusted == NOBODY ? NULL : &trust, url);
     unsigned requests = server_process_stop(&server);
     ck_assert_msg(result.end == servers[_i].end, "%s: %s", servers[_i].what, exchange_end_name(result.end));
     ck_assert_uint_eq(requests, is_trusted);
     ck_assert_uint_eq(result.bytes_out, is_trusted ? 2 : 0);
-    X509_STORE_free(trust);
+    trust_free(&trust);
 }
 END_TEST
 
 /* The system's bundle is not asked beside the store. */
 START_TEST(the_systems_variables_add_nobody_to_a_store)
 {
-    X509_STORE *trust = load(theirs_file);
+    struct trust trust = in_file(theirs_file);
     struct server_process server;
     char url[64];
 
@@ -140,32 +144,32 @@ START_TEST(the_systems_variables_add_nobody_to_a_store)
     setenv("CURL_CA_BUNDLE", ours_file, 1);
     server_process_start(&server, server_tls(&ours, "DNS:localhost", 3600));
     snprintf(url, sizeof(url), "https://localhost:%d/", server.port);
-    struct exchange_result result = post_to(trust, url);
+    struct exchange_result result = post_to(&trust, url);
     ck_assert_uint_eq(server_process_stop(&server), 0);
     ck_assert_int_eq(result.end, EXCHANGE_END_TLS);
-    X509_STORE_free(trust);
+    trust_free(&trust);
 }
 END_TEST
 
 START_TEST(a_warm_handshake_takes_nothing_from_a_store_and_adds_nobody)
 {
-    X509_STORE *trust = load(ours_file);
+    struct trust trust = in_file(ours_file);
     struct server_process server, stranger;
     struct error e = { 0 };
     char url[64];
 
-    ck_assert_msg(trust_warm(trust, &e) == 0, "%s", e.text);
+    ck_assert_msg(trust_warm(trust_store(&trust), &e) == 0, "%s", e.text);
     ck_assert_msg(trust_warm(NULL, &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(trust_count(trust), 1);
+    ck_assert_uint_eq(trust_count(trust_store(&trust)), 1);
     server_process_start(&server, server_tls(&ours, "DNS:localhost", 3600));
     snprintf(url, sizeof(url), "https://localhost:%d/", server.port);
-    ck_assert_int_eq(post_to(trust, url).end, EXCHANGE_END_WHOLE);
+    ck_assert_int_eq(post_to(&trust, url).end, EXCHANGE_END_WHOLE);
     server_process_stop(&server);
     server_process_start(&stranger, server_tls(&theirs, "DNS:localhost", 3600));
     snprintf(url, sizeof(url), "https://localhost:%d/", stranger.port);
-    ck_assert_int_eq(post_to(trust, url).end, EXCHANGE_END_TLS);
+    ck_assert_int_eq(post_to(&trust, url).end, EXCHANGE_END_TLS);
     server_process_stop(&stranger);
-    X509_STORE_free(trust);
+    trust_free(&trust);
 }
 END_TEST
 
@@ -177,9 +181,9 @@ START_TEST(a_file_may_hold_many_certificates_and_text_between_them)
     fclose(file);
     authority_append(&theirs, ours_file);
     authority_append(&ours, ours_file); /* again */
-    X509_STORE *trust = load(ours_file);
-    ck_assert_uint_eq(trust_count(trust), 2);
-    X509_STORE_free(trust);
+    struct trust trust = in_file(ours_file);
+    ck_assert_uint_eq(trust_count(trust_store(&trust)), 2);
+    trust_free(&trust);
 }
 END_TEST
 
@@ -214,6 +218,28 @@ START_TEST(a_file_without_a_usable_certificate_is_refused_with_its_name)
                   "\"%s\": %s: %s", unusable[_i].text == NULL ? "(none)" : unusable[_i].text, err_name(r),
                   e.text);
     ck_assert_ptr_null(trust);
+}
+END_TEST
+
+START_TEST(a_store_is_loaded_at_the_first_handshake_and_not_before)
+{
+    struct trust trust = in_file(ours_file), none = in_file(text_file);
+    struct server_process server;
+    char url[64];
+
+    ck_assert_int_eq(post_to(&trust, "http://127.0.0.1:1/").end, EXCHANGE_END_REFUSED);
+    ck_assert_ptr_null(trust.store);
+    server_process_start(&server, server_tls(&ours, "DNS:localhost", 3600));
+    snprintf(url, sizeof(url), "https://localhost:%d/", server.port);
+    ck_assert_int_eq(post_to(&trust, url).end, EXCHANGE_END_WHOLE);
+    ck_assert_ptr_nonnull(trust.store);
+    ck_assert_uint_eq(reports, 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(post_to(&none, url).end, EXCHANGE_END_TLS);
+    ck_assert_uint_eq(reports, 1);
+    server_process_stop(&server);
+    trust_free(&trust);
+    trust_free(&none);
 }
 END_TEST
 
@@ -256,6 +282,7 @@ int main(void)
     tcase_add_test(all, a_file_may_hold_many_certificates_and_text_between_them);
     tcase_add_loop_test(all, a_file_without_a_usable_certificate_is_refused_with_its_name, 0,
                         (int)COUNT(unusable));
+    tcase_add_test(all, a_store_is_loaded_at_the_first_handshake_and_not_before);
     tcase_add_test(all, a_broken_certificate_among_good_ones_is_told_with_its_number);
     tcase_add_test(all, the_setting_comes_before_the_systems_variable_before_debians_bundle);
     suite_add_tcase(suite, all);
