@@ -36,6 +36,9 @@ static const struct setting rows[] = {
       "of a request; above it, 413", PLACE(max_body_bytes) },
     { "max-header-bytes", NULL, SETTING_NUMBER, "32768", 1024, 1 << 20, "BYTES",
       "of a request's headers; above it, 431", PLACE(max_header_bytes) },
+    { "ca-file", "LLM_ROUTER_CA_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
+      "who vouches for https upstreams, in PEM; without it, SSL_CERT_FILE or Debian's bundle",
+      PLACE(ca_file) },
     { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|none",
       "how callers are known: by the CALLER_KEYS entry, or not at all", PLACE(caller_auth_name) },
     { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
@@ -45,6 +48,21 @@ static const struct setting rows[] = {
 static struct router_settings settings;
 static struct router_shared shared = { .settings = &settings };
 static struct router_worker worker = { .shared = &shared };
+
+/* The router serves what is not https all the same. */
+static void report_no_trust(const struct error *why)
+{
+    log_line(LOG_WARN, "ca_file_unusable", "%s; no https upstream is trusted, and requests to them fail",
+             why->text);
+}
+
+/* Before fork, so that all workers share what it makes. */
+static void prepare_tls(void)
+{
+    struct error e;
+    if (trust_warm(trust_store(&shared.trust), &e) != 0)
+        log_line(LOG_WARN, "tls_not_warm", "%s; each worker takes more memory", e.text);
+}
 
 static int init_master(struct engine_process *process, struct error *e)
 {
@@ -57,6 +75,9 @@ static int init_master(struct engine_process *process, struct error *e)
                  "CONFIG_NOT_SET");
     else if (r != 0)
         return r;
+    shared.trust = (struct trust){ .path = trust_file(settings.ca_file), .report = report_no_trust };
+    if (!settings.is_cgi)
+        prepare_tls();
     return exchange_init_master(e);
 }
 
@@ -64,7 +85,7 @@ static int init_worker(struct engine_process *process, struct error *e)
 {
     worker.process = process;
     worker.arena = arena_new();
-    int r = exchange_open(&worker.client, e);
+    int r = exchange_open(&shared.trust, &worker.client, e);
     if (r != 0)
         return r;
     if (spool_open(settings.state_dir, "llm-router", &worker.spool, e) != 0)
@@ -132,8 +153,9 @@ static int choose(const char *flag, const char *value, const char *first, const 
 
 int main(int argc, char **argv)
 {
-    bool by_keys, is_cgi = engine_is_cgi();
-    if (is_cgi)
+    bool by_keys;
+    settings.is_cgi = engine_is_cgi();
+    if (settings.is_cgi)
         argc = 1; /* the rest is the caller's query */
     enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router",
                                            "serves LLM requests over FastCGI", argc, argv, &settings);
@@ -146,5 +168,6 @@ int main(int argc, char **argv)
     snprintf(health, sizeof(health), "unix:%s/health.sock", settings.engine.run_dir);
     settings.engine.health = health;
     settings.caller_auth = by_keys ? CALLER_AUTH_KEYS : CALLER_AUTH_NONE;
-    return is_cgi ? engine_run_cgi(&program, &settings.engine) : engine_run(&program, &settings.engine);
+    return settings.is_cgi ? engine_run_cgi(&program, &settings.engine)
+                           : engine_run(&program, &settings.engine);
 }

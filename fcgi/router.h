@@ -21,12 +21,14 @@ enum caller_auth { CALLER_AUTH_KEYS, CALLER_AUTH_NONE };
 struct router_settings {
     struct engine_settings engine;
     const char *state_dir;
+    const char *ca_file; /* NULL: the system's */
     const char *caller_auth_name;
     const char *ready_name;
     int64_t max_body_bytes;
     int64_t max_header_bytes;
     enum caller_auth caller_auth; /* of caller_auth_name */
     bool is_ready_strict;         /* of ready_name */
+    bool is_cgi;                  /* one request: what costs time is made when it is needed */
 };
 
 /* What is made before fork; children inherit it and change nothing of it. */
@@ -34,6 +36,7 @@ struct router_shared {
     const struct router_settings *settings;
     struct envelope_keys keys;
     bool has_keys;
+    struct trust trust;
 };
 
 /* A worker's own. */

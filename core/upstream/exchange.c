@@ -1,12 +1,15 @@
 #include "core/upstream/exchange.h"
 
 #include <errno.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/upstream/exchange_internal.h"
+#include "core/upstream/resolver.h"
+#include "core/upstream/wiping_alloc.h"
 
 enum {
     HEADERS_MAX = 64,
@@ -17,14 +20,16 @@ enum {
 
 int exchange_init_master(struct error *e)
 {
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, wiping_malloc, wiping_free, wiping_realloc, wiping_strdup,
+                             wiping_calloc) != CURLE_OK)
         return error_set(e, ERR_SYSTEM, "libcurl cannot start");
     return 0;
 }
 
-int exchange_open(struct exchange_client **out, struct error *e)
+int exchange_open(struct trust *trust, struct exchange_client **out, struct error *e)
 {
     struct exchange_client *client = xcalloc(1, sizeof(*client));
+    client->trust = trust;
     client->multi = curl_multi_init();
     client->easy = curl_easy_init();
     if (client->multi == NULL || client->easy == NULL) {
@@ -101,6 +106,25 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     return CURL_PREREQFUNC_OK;
 }
 
+/* Called before each lookup, and for addresses too, which need none. */
+static int on_lookup(void *resolver, void *reserved, void *ctx)
+{
+    const struct running *x = ctx;
+    (void)resolver;
+    (void)reserved;
+    return resolver_is_address(x->request->url) || resolver_may_start() ? 0 : 1;
+}
+
+/* Without a store of ours OpenSSL's own is left, which is empty: nobody is trusted. */
+static CURLcode on_tls_context(CURL *easy, void *ctx, void *trust)
+{
+    X509_STORE *store = trust == NULL ? NULL : trust_store(trust);
+    (void)easy;
+    if (store != NULL)
+        SSL_CTX_set1_cert_store(ctx, store);
+    return CURLE_OK;
+}
+
 static bool take_want(struct running *x, enum exchange_want want, uint64_t entered_us)
 {
     uint64_t now = clock_monotonic_us();
@@ -163,7 +187,7 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
                : CURL_WRITEFUNC_ERROR;
 }
 
-static void prepare(struct running *x, struct curl_slist *headers)
+static void prepare(struct running *x, struct curl_slist *headers, struct trust *trust)
 {
     CURL *easy = x->easy;
 
@@ -183,6 +207,12 @@ static void prepare(struct running *x, struct curl_slist *headers)
     curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)KEPT_CONNECTION_S);
     curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, 300L); /* follow the provider's DNS */
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);         /* no clock waits for a stuck resolver */
+    curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, on_lookup);
+    curl_easy_setopt(easy, CURLOPT_RESOLVER_START_DATA, x);
+    curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); /* not the system's: `trust` is shared */
+    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls_context);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, trust);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
     curl_easy_setopt(easy, CURLOPT_READDATA, x);
@@ -347,7 +377,7 @@ void exchange_run(struct exchange_client *client, const struct exchange_request 
         .want = EXCHANGE_MORE,
     };
     x.last_byte_us = x.start_us;
-    prepare(&x, headers);
+    prepare(&x, headers, client->trust);
     if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
         while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))
             continue;

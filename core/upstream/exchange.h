@@ -15,14 +15,17 @@
 #include "core/base/err.h"
 #include "core/base/span.h"
 #include "core/json/splice.h"
+#include "core/upstream/trust.h"
 
 struct exchange_client; /* connections, name cache: one per process */
 
-/* Process-wide start of libcurl. Before fork, once. ERR_SYSTEM. */
+/* Process-wide start of libcurl, on allocators that overwrite what they take back.
+ * Before fork, once. ERR_SYSTEM. */
 int exchange_init_master(struct error *e);
 
-/* ERR_SYSTEM. */
-int exchange_open(struct exchange_client **out, struct error *e);
+/* `trust` is asked at each handshake, and outlives the client. NULL: nobody is
+ * trusted, and https fails. ERR_SYSTEM. */
+int exchange_open(struct trust *trust, struct exchange_client **out, struct error *e);
 void exchange_close(struct exchange_client *client);
 
 /* The clocks. Each is its own reason in the record. They stand still while the

@@ -7,6 +7,7 @@
 struct exchange_client {
     CURLM *multi; /* owns the connections */
     CURL *easy;   /* of the exchange that runs */
+    struct trust *trust;
 };
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/memory_secrecy.h"
 #include "core/log/log.h"
 
 bool engine_is_cgi(void)
@@ -21,8 +22,11 @@ bool engine_is_cgi(void)
 static int prepare(const struct engine_program *program, struct engine_process *process, struct error *e)
 {
     static struct scoreboard_record record; /* nobody counts us */
-    int r, found = mapping_open(process->settings->run_dir, program->name, &process->mapping, e);
+    int r, found;
 
+    if ((r = memory_keep_secret(e)) != 0)
+        return r;
+    found = mapping_open(process->settings->run_dir, program->name, &process->mapping, e);
     if (found != 0 && found != ERR_NOT_FOUND)
         return found;
     if (found != 0)

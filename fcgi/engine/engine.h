@@ -52,7 +52,8 @@ struct engine_program {
     const char *name; /* "llm-router" */
     const struct engine_role *roles;
     size_t n_roles;
-    /* Everything that can be done once. Before fork; the mapping exists. */
+    /* Everything that can be done once. Before fork; the mapping exists, and the
+     * process's memory is secret (core/base/memory_secrecy.h). */
     int (*init_master)(struct engine_process *process, struct error *e);
     int (*init_worker)(struct engine_process *process, struct error *e);
     /* One request, from its parameters to its end; conn_close follows. */

@@ -5,6 +5,7 @@
 #include "fcgi/engine/engine.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/memory_secrecy.h"
 #include "core/log/log.h"
 #include "fcgi/engine/child.h"
 #include "fcgi/engine/child_log.h"
@@ -345,6 +347,8 @@ static int prepare(struct master *m, struct error *e)
     struct engine_process process = { .settings = m->settings };
     int r;
 
+    if ((r = memory_keep_secret(e)) != 0)
+        return r;
     if ((r = file_make_dirs(m->settings->run_dir, 0750, e)) != 0)
         return r;
     if ((r = pidfile_take(m->settings->run_dir, m->program->name, &m->pidfile, e)) != 0)
@@ -393,6 +397,7 @@ int engine_run(const struct engine_program *program, const struct engine_setting
         return 1;
     }
     list_children(&m);
+    malloc_trim(0); /* what the start has freed: a child that writes to it gets a copy */
     log_line(LOG_INFO, "started", "%lld workers", (long long)settings->workers);
     supervise(&m);
     log_line(LOG_INFO, "stopped", "all processes have ended");

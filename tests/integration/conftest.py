@@ -2,8 +2,9 @@
 
 import pytest
 
+from authority import Authority
 from gateway import Gateway
-from upstream import RefusedPort, SilentPort, Upstream
+from upstream import MutePort, RefusedPort, SilentPort, Upstream
 
 
 @pytest.fixture(scope="session")
@@ -14,19 +15,36 @@ def upstream():
 
 
 @pytest.fixture(scope="session")
-def base_urls(upstream):
-    """Where each kind of upstream of a tree is."""
-    refused, silent = RefusedPort(), SilentPort()
-    yield {"hostile": upstream.base_url, "refused": refused.base_url, "silent": silent.base_url}
-    refused.stop()
-    silent.stop()
+def authority(tmp_path_factory):
+    """Whom the gateways of tests trust, if they are told to."""
+    return Authority(tmp_path_factory.mktemp("authority"), "trusted")
 
 
 @pytest.fixture(scope="session")
-def session_gateway(tmp_path_factory, base_urls, upstream):
+def base_urls(upstream, authority, tmp_path_factory):
+    """Where each kind of upstream of a tree is."""
+    refused, silent, mute = RefusedPort(), SilentPort(), MutePort()
+    stranger = Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+    yield {
+        "hostile": upstream.base_url,
+        "refused": refused.base_url,
+        "silent": silent.base_url,
+        "mute": mute.base_url,
+        "tls": upstream.listen_tls(authority.server()),
+        "untrusted": upstream.listen_tls(stranger.server()),
+        "expired": upstream.listen_tls(authority.server(days=-1)),
+        "misnamed": upstream.listen_tls(authority.server("127.0.0.2")),
+    }
+    refused.stop()
+    silent.stop()
+    mute.stop()
+
+
+@pytest.fixture(scope="session")
+def session_gateway(tmp_path_factory, base_urls, upstream, authority):
     """One gateway for all tests that do not end its processes."""
-    limits = ["--max-body-bytes", "25000000", "--max-header-bytes", "32768"]
-    gateway = Gateway(tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=limits)
+    flags = ["--max-body-bytes", "25000000", "--max-header-bytes", "32768", "--ca-file", str(authority.file)]
+    gateway = Gateway(tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=flags)
     gateway.start()
     yield gateway
     gateway.stop()

@@ -17,13 +17,14 @@ MOUNTS = ("/v1", "/api/v1/openai")
 
 
 class Gateway:
-    def __init__(self, folder, base_urls, upstream, workers=8, flags=(), caller_auth="keys"):
+    def __init__(self, folder, base_urls, upstream, workers=8, flags=(), caller_auth="keys", router_environment=None):
         self.folder = folder
         self.upstream = upstream
         self.run_dir = folder / "run"
         self.state_dir = folder / "state"
         self._base_urls = base_urls
         self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
+        self._router_environment = router_environment or {}  # besides environment(); None takes one away
         self._generation = 0
         self.port = pick_port()
         for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
@@ -72,9 +73,10 @@ class Gateway:
 
     def start_router(self):
         listen = f"unix:{self.run_dir}/llm-router.sock"
+        environment = self.environment() | self._router_environment
         self.router = Process(
             [program("llm-router"), "--listen", listen, *self._flags],
-            self.environment(),
+            {name: value for name, value in environment.items() if value is not None},
             self.folder / "llm-router.log",
         )
 

@@ -3,6 +3,7 @@ where they belong. Every plaintext is a canary, looked for whole, in part and en
 
 import base64
 import json
+import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,10 +11,14 @@ import pytest
 
 import chat
 from gateway import MOUNTS
-from scripts import answer, stream
-from tree import Tree, hostile, model
+from scripts import answer, close, data, head, hang, stream
+from tree import Tree, at, hostile, model
 
 TREE = Tree(model("m", hostile("a", "k1"), hostile("b", "k2")))
+MEMORY_TREE = Tree(
+    model("m", hostile("a", "k1"), hostile("b", "k2")),
+    model("tls", at("untrusted", "a", "k1"), at("tls", "b", "k2"), at("tls", "c", "k3")),
+)
 
 
 def traces(secret):
@@ -84,12 +89,78 @@ def test_the_callers_own_key_is_not_echoed(gateway):
     assert_clean([key], growth.added() | {"the reply": reply.body + str(reply.headers).encode()})
 
 
-def test_processes_show_no_secret_in_arguments_or_environment(gateway):
-    gateway.script("m", "k1", answer(200, chat.completion()))
-    assert gateway.chat("m").status == 200
-    for pid in [gateway.router.pid, *gateway.router.children()]:
-        shown = {name: Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
-        assert_clean(all_secrets(gateway), {f"/proc/{pid}/{name}": text for name, text in shown.items()})
+def processes(gateway):
+    return [gateway.router.pid, *gateway.router.children()]
+
+
+def read_process(pid, name):
+    """A file of /proc/PID. Only root may read what could hold secrets, which then is proven."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except PermissionError:
+        assert os.geteuid() != 0 and name != "cmdline"
+        return b""
+
+
+def test_processes_show_no_secret_in_arguments_or_environment(start_gateway):
+    """Also not where the master key came by the environment: it is overwritten in place."""
+    canary = base64.b64encode(os.urandom(32)).decode()
+    by_environment = {"LLM_ROUTER_MASTER_KEY_FILE": None, "LLM_ROUTER_MASTER_KEY": canary}
+    gateway = start_gateway(workers=2, router_environment=by_environment)
+    for pid in processes(gateway):
+        shown = {f"/proc/{pid}/{name}": read_process(pid, name) for name in ("cmdline", "environ")}
+        assert_clean([canary, gateway.caller_key], shown)
+        if os.geteuid() == 0:
+            assert b"LLM_ROUTER_STATE_DIR=" in shown[f"/proc/{pid}/environ"], "there is an environment to look at"
+
+
+def test_no_process_leaves_a_core_dump(gateway):
+    for pid in processes(gateway):
+        (limit,) = [line for line in read_process(pid, "limits").splitlines() if line.startswith(b"Max core file size")]
+        assert limit.split()[4:6] == [b"0", b"0"], limit
+
+
+def writable_memory(pid):
+    """What a process has in memory that it can write to, region by region."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            span, rights, *_ = line.split()
+            start, end = (int(part, 16) for part in span.split("-"))
+            if "w" not in rights or end - start > 1 << 30:  # above: AddressSanitizer's shadow
+                continue
+            try:
+                memory.seek(start)
+                yield memory.read(end - start)
+            except OSError:
+                continue
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read the memory of llm-router")
+def test_no_process_keeps_a_providers_key_in_its_memory(start_gateway, authority):
+    """Workers decrypt one for each attempt, the keeper one after the other for their
+    fingerprints. What an upstream says back is its reply, and stays while others do."""
+    gateway = start_gateway(MEMORY_TREE, workers=2, flags=["--ca-file", str(authority.file)])
+    cut = [head(), data(chat.HELLO), close()]
+    for key_id, script in (("k1", answer(500, "{}")), ("k2", cut)):
+        gateway.script("m", key_id, script)
+    for key_id, script in (("k2", answer(401, "{}")), ("k3", stream(*chat.GOOD_STREAM))):
+        gateway.script("tls", key_id, script)
+    assert gateway.event(gateway.chat("m", stream=True))["end"] == "cut"
+    assert gateway.event(gateway.chat("tls", stream=True))["end"] == "done"
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    call.close()
+    assert gateway.event(call)["end"] == "client_gone"
+    canaries = [canary.encode() for canary in gateway.keys.canaries]
+    assert len(canaries) >= 5
+    for pid in processes(gateway):
+        regions = list(writable_memory(pid))
+        assert sum(map(len, regions)) > 100_000
+        for region in regions:
+            for canary in canaries:
+                at_byte = region.find(canary[-16:])
+                assert at_byte < 0, f"process {pid}: {region[max(0, at_byte - 64) : at_byte + 64]!r}"
 
 
 def test_the_run_and_state_directories_hold_no_plaintext(gateway):

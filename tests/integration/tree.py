@@ -36,6 +36,11 @@ def silent(name, *keys, **members):
     return Address("silent", name, keys, members)
 
 
+def at(where, name, *keys, **members):
+    """Any kind of upstream by its name in the fixture base_urls."""
+    return Address(where, name, keys, members)
+
+
 def elsewhere(base_url, name, *keys, **members):
     return Address(base_url, name, keys, members)
 

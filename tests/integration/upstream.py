@@ -107,6 +107,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
+        self.is_tls = transport.get_extra_info("sslcontext") is not None
         self.number = self.upstream._count_connection()
 
     def data_received(self, data):
@@ -115,7 +116,8 @@ class _Connection(asyncio.Protocol):
 
     def eof_received(self):
         self._note_gone(is_reset=False)
-        return True  # a script may still want to write: it learns of it by gone
+        # A script may still want to write, and learns of it by gone. TLS has no half close.
+        return not self.is_tls
 
     def connection_lost(self, error):
         self._note_gone(is_reset=isinstance(error, ConnectionResetError))
@@ -200,6 +202,13 @@ class Upstream:
     def base_url(self, name):
         return f"http://127.0.0.1:{self.port}/{name}"
 
+    def listen_tls(self, context):
+        """Listens on a further port, under this ssl.SSLContext; returns a function as base_url."""
+        listening = self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, ssl=context)
+        server = asyncio.run_coroutine_threadsafe(listening, self._loop).result()
+        port = server.sockets[0].getsockname()[1]
+        return lambda name: f"https://127.0.0.1:{port}/{name}"
+
     def bind(self, key, *scripts):
         """Requests with this key get these scripts in turn, the last one for ever."""
         assert scripts, "a key needs at least one script"
@@ -269,6 +278,22 @@ class RefusedPort:
 
     def stop(self):
         self._socket.close()
+
+
+class MutePort:
+    """A port that takes connections and never says a word: no handshake, no reply."""
+
+    def __init__(self):
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(64)
+        self.port = self._listener.getsockname()[1]
+
+    def base_url(self, name):
+        return f"https://127.0.0.1:{self.port}/{name}"
+
+    def stop(self):
+        self._listener.close()
 
 
 class SilentPort:

@@ -1,8 +1,5 @@
 /* One HTTP exchange against a scripted server: endings, clocks, departures, kept connections. */
 #include <check.h>
-#include <openssl/evp.h>
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +37,7 @@ static void set_up(void)
 {
     struct error e;
     ck_assert_int_eq(exchange_init_master(&e), 0);
-    ck_assert_int_eq(exchange_open(&client, &e), 0);
+    ck_assert_int_eq(exchange_open(NULL, &client, &e), 0);
     receiver = (struct receiver){ .data_wants = EXCHANGE_CONTENT };
     clocks = (struct exchange_clocks){
         .connect_ms = 10000,
@@ -373,64 +370,6 @@ START_TEST(what_does_not_speak_tls_is_not_trusted_with_a_request)
     expect_end(&result, EXCHANGE_END_TLS);
     ck_assert_uint_eq(server.requests, 0);
     ck_assert_uint_eq(result.bytes_out, 0);
-}
-END_TEST
-
-/* A server for this name and with this certificate's key, whom nobody vouches for. */
-static SSL_CTX *stranger(void)
-{
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *certificate = X509_new();
-    X509_NAME *name = X509_get_subject_name(certificate);
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"localhost", -1, -1, 0);
-    X509_set_issuer_name(certificate, name);
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-    X509_set_pubkey(certificate, key);
-    ck_assert_int_gt(X509_sign(certificate, key, EVP_sha256()), 0);
-    ck_assert_int_eq(SSL_CTX_use_certificate(ctx, certificate), 1);
-    ck_assert_int_eq(SSL_CTX_use_PrivateKey(ctx, key), 1);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-    return ctx;
-}
-
-struct tls_server {
-    SSL_CTX *ctx;
-    int listener;
-    int received; /* bytes that the client trusted it with */
-};
-
-static void *serve_tls(void *arg)
-{
-    struct tls_server *tls = arg;
-    char bytes[4096];
-    int fd = accept(tls->listener, NULL, NULL);
-    SSL *ssl = SSL_new(tls->ctx);
-    SSL_set_fd(ssl, fd);
-    if (SSL_accept(ssl) == 1)
-        tls->received = SSL_read(ssl, bytes, sizeof(bytes));
-    SSL_free(ssl);
-    close(fd);
-    return NULL;
-}
-
-START_TEST(a_server_that_nobody_vouches_for_is_not_trusted_with_a_request)
-{
-    char url[64];
-    int port;
-    pthread_t thread;
-    struct tls_server tls = { .ctx = stranger(), .listener = listen_somewhere(1, &port) };
-    ck_assert_int_eq(pthread_create(&thread, NULL, serve_tls, &tls), 0);
-    snprintf(url, sizeof(url), "https://localhost:%d/", port);
-    struct exchange_result result = post_to(url, span_cstr("{x}"));
-    pthread_join(thread, NULL);
-    expect_end(&result, EXCHANGE_END_TLS);
-    ck_assert_int_le(tls.received, 0);
-    ck_assert_uint_eq(result.bytes_out, 0);
-    close(tls.listener);
-    SSL_CTX_free(tls.ctx);
 }
 END_TEST
 
@@ -855,7 +794,6 @@ int main(void)
                         (int)COUNT(broken));
     tcase_add_loop_test(replies, what_cannot_be_reached_says_how, 0, (int)COUNT(unreachable));
     tcase_add_test(replies, what_does_not_speak_tls_is_not_trusted_with_a_request);
-    tcase_add_test(replies, a_server_that_nobody_vouches_for_is_not_trusted_with_a_request);
     tcase_add_test(replies, every_end_has_a_name_of_its_own);
     tcase_add_test(ends, the_clock_of_the_connection_counts_tls);
     tcase_add_test(ends, the_clock_of_the_connection_counts_tcp);

@@ -1,0 +1,47 @@
+/*
+ * Who is believed to be an upstream: the authorities that the certificate of an
+ * https server must descend from.
+ *
+ * Debian's take 30 ms and a megabyte to load. Workers share what was loaded before
+ * the fork, and only read it; a process that serves one request loads it when
+ * that request meets an https upstream.
+ */
+#ifndef CORE_UPSTREAM_TRUST_H
+#define CORE_UPSTREAM_TRUST_H
+
+#include <openssl/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/err.h"
+
+/* The file to load: `configured`, else $SSL_CERT_FILE, else Debian's bundle. An
+ * empty text counts as none. Valid as long as both are. */
+const char *trust_file(const char *configured);
+
+/* Loads all certificates of a PEM file; what else it holds is skipped. *out is the
+ * caller's, freed with X509_STORE_free.
+ * ERR_SYSTEM: it cannot be read. ERR_FORMAT: it holds no certificate, or a broken one. */
+int trust_load(const char *path, X509_STORE **out, struct error *e);
+
+/* How many certificates it holds. */
+size_t trust_count(X509_STORE *store);
+
+struct trust {
+    const char *path;                      /* see trust_file */
+    void (*report)(const struct error *e); /* hears once why the file cannot be used */
+    X509_STORE *store;                     /* NULL: not loaded */
+    bool is_settled;                       /* it was loaded, or cannot be */
+};
+
+/* The store; the first call loads it. NULL: the file cannot be used, and nobody is
+ * trusted. */
+X509_STORE *trust_store(struct trust *trust);
+void trust_free(struct trust *trust);
+
+/* One TLS handshake of the process with itself, in memory, under a certificate
+ * that is made for it and thrown away. OpenSSL builds many tables at its first
+ * handshake: built before fork, they are shared. `store` may be NULL. ERR_CRYPTO. */
+int trust_warm(X509_STORE *store, struct error *e);
+
+#endif
