@@ -10,8 +10,11 @@
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
 #include "fcgi/engine/settings.h"
+#include "fcgi/in_hand.h"
 
 #define PLACE(member) offsetof(struct router_settings, member)
+
+enum { SPOOL_MAX_BYTES_MIN = 512 * 1024 }; /* eight of the smallest segments */
 
 static const struct setting rows[] = {
     { "listen", "LLM_ROUTER_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
@@ -39,8 +42,13 @@ static const struct setting rows[] = {
     { "ca-file", "LLM_ROUTER_CA_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
       "who vouches for https upstreams, in PEM; without it, SSL_CERT_FILE or Debian's bundle",
       PLACE(ca_file) },
-    { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|none",
-      "how callers are known: by the CALLER_KEYS entry, or not at all", PLACE(caller_auth_name) },
+    { "body-memory-bytes", NULL, SETTING_NUMBER, "1073741824", 1, INT64_C(1) << 40, "BYTES",
+      "of request bodies over 64 KiB, in all workers together; above it, 503", PLACE(body_memory_bytes) },
+    { "spool-max-bytes", NULL, SETTING_NUMBER, "1073741824", SPOOL_MAX_BYTES_MIN, INT64_C(1) << 50, "BYTES",
+      "of events kept on disk; the oldest go", PLACE(spool_max_bytes) },
+    { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|remote-user|none",
+      "how callers are known: by the CALLER_KEYS entry, by the web server, or not at all",
+      PLACE(caller_auth_name) },
     { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
       "/readyz is 503 when the store is down, or only while nothing can be served", PLACE(ready_name) },
 };
@@ -88,8 +96,9 @@ static int init_worker(struct engine_process *process, struct error *e)
     int r = exchange_open(&shared.trust, &worker.client, e);
     if (r != 0)
         return r;
-    if (spool_open(settings.state_dir, "llm-router", &worker.spool, e) != 0)
-        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped", e->text);
+    worker.spool_plan = router_spool_plan(&settings, process->mapping, &process->record->spool_segment);
+    if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
+        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     return 0;
 }
 
@@ -121,6 +130,11 @@ static int init_alone(struct engine_process *process, struct error *e)
     return 0;
 }
 
+static void worker_died(struct engine_process *process, const struct scoreboard_record *record)
+{
+    in_hand_append_death(&settings, process->mapping, process->slot, record);
+}
+
 static int run_keeper(struct engine_process *process)
 {
     return keeper_run(process, &shared);
@@ -139,21 +153,49 @@ static const struct engine_program program = {
     .init_worker = init_worker,
     .serve = serve,
     .init_alone = init_alone,
+    .worker_died = worker_died,
     .stall_ms = 60000,
 };
 
-static int choose(const char *flag, const char *value, const char *first, const char *second, bool *is_first)
+/* Which of `names` the value is; says so if it is none. */
+static int choose(const char *flag, const char *value, const char *const names[], int n_names)
 {
-    *is_first = strcmp(value, first) == 0;
-    if (*is_first || strcmp(value, second) == 0)
+    for (int i = 0; i < n_names; i++) {
+        if (strcmp(value, names[i]) == 0)
+            return i;
+    }
+    fprintf(stderr, "llm-router: --%s: \"%s\" is not one of", flag, value);
+    for (int i = 0; i < n_names; i++)
+        fprintf(stderr, " %s", names[i]);
+    fputc('\n', stderr);
+    return -1;
+}
+
+/* What the table of rows cannot say. */
+static int check_settings(void)
+{
+    static const char *const auths[] = {
+        [CALLER_AUTH_KEYS] = "keys",
+        [CALLER_AUTH_REMOTE_USER] = "remote-user",
+        [CALLER_AUTH_NONE] = "none",
+    };
+    static const char *const readies[] = { "serving", "strict" };
+
+    int auth = choose("caller-auth", settings.caller_auth_name, auths, sizeof(auths) / sizeof(auths[0]));
+    int ready = choose("ready", settings.ready_name, readies, sizeof(readies) / sizeof(readies[0]));
+    if (auth < 0 || ready < 0)
+        return -1;
+    settings.caller_auth = (enum caller_auth)auth;
+    settings.is_ready_strict = ready == 1;
+    if (settings.body_memory_bytes >= settings.max_body_bytes)
         return 0;
-    fprintf(stderr, "llm-router: --%s: \"%s\" is neither %s nor %s\n", flag, value, first, second);
+    fprintf(stderr, "llm-router: --body-memory-bytes: %lld is less than one body may have (%lld)\n",
+            (long long)settings.body_memory_bytes, (long long)settings.max_body_bytes);
     return -1;
 }
 
 int main(int argc, char **argv)
 {
-    bool by_keys;
     settings.is_cgi = engine_is_cgi();
     if (settings.is_cgi)
         argc = 1; /* the rest is the caller's query */
@@ -161,13 +203,11 @@ int main(int argc, char **argv)
                                            "serves LLM requests over FastCGI", argc, argv, &settings);
     if (r != SETTINGS_RUN)
         return r == SETTINGS_EXIT_OK ? 0 : 2;
-    if (choose("caller-auth", settings.caller_auth_name, "keys", "none", &by_keys) != 0 ||
-        choose("ready", settings.ready_name, "strict", "serving", &settings.is_ready_strict) != 0)
+    if (check_settings() != 0)
         return 2;
     char health[PATH_MAX];
     snprintf(health, sizeof(health), "unix:%s/health.sock", settings.engine.run_dir);
     settings.engine.health = health;
-    settings.caller_auth = by_keys ? CALLER_AUTH_KEYS : CALLER_AUTH_NONE;
     return settings.is_cgi ? engine_run_cgi(&program, &settings.engine)
                            : engine_run(&program, &settings.engine);
 }

@@ -16,7 +16,7 @@
 #include "core/upstream/exchange.h"
 #include "fcgi/engine/engine.h"
 
-enum caller_auth { CALLER_AUTH_KEYS, CALLER_AUTH_NONE };
+enum caller_auth { CALLER_AUTH_KEYS, CALLER_AUTH_REMOTE_USER, CALLER_AUTH_NONE };
 
 struct router_settings {
     struct engine_settings engine;
@@ -26,6 +26,8 @@ struct router_settings {
     const char *ready_name;
     int64_t max_body_bytes;
     int64_t max_header_bytes;
+    int64_t body_memory_bytes;
+    int64_t spool_max_bytes;
     enum caller_auth caller_auth; /* of caller_auth_name */
     bool is_ready_strict;         /* of ready_name */
     bool is_cgi;                  /* one request: what costs time is made when it is needed */
@@ -44,6 +46,7 @@ struct router_worker {
     const struct router_shared *shared;
     struct engine_process *process;
     struct exchange_client *client;
+    struct spool_plan spool_plan;
     struct spool spool;
     struct arena *arena; /* of the request in hand */
     struct snapshot snapshot;
@@ -56,6 +59,14 @@ const struct router_settings *router_settings(void);
 
 /* The keeper's process: reads the store, publishes snapshots. */
 int keeper_run(struct engine_process *process, const struct router_shared *shared);
+
+/* The spool of this program, as one of its processes appends to it; `mine` is that
+ * process's place in the mapping. */
+struct spool_plan router_spool_plan(const struct router_settings *settings, struct mapping *mapping,
+                                    _Atomic uint64_t *mine);
+
+/* Appends an event; one that is dropped is logged, ever more rarely. */
+void router_append_event(struct spool *spool, const struct request_event *event);
 
 /* Brings the worker's snapshot up to date: at the start of a request. */
 void router_refresh(struct router_worker *worker);

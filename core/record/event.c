@@ -20,6 +20,7 @@ const char *event_end_name(enum event_end end)
         [EVENT_END_CLIENT_GONE] = "client_gone",
         [EVENT_END_REFUSED] = "refused",
         [EVENT_END_OVERFLOW] = "overflow",
+        [EVENT_END_WORKER_DIED] = "worker_died",
     };
     return names[end];
 }
@@ -175,7 +176,8 @@ static void write_outcome(const struct request_event *event, struct json_writer 
     jw_member_uint(w, "total_us", event->total_us);
     number(w, "upstream_us", event->upstream_us);
     number(w, "client_wait_us", event->client_wait_us);
-    jw_member_uint(w, "overhead_us", event->total_us > others_us ? event->total_us - others_us : 0);
+    if (event->end != EVENT_END_WORKER_DIED) /* then nobody knows what the others took */
+        jw_member_uint(w, "overhead_us", event->total_us > others_us ? event->total_us - others_us : 0);
 }
 
 void event_write(const struct request_event *event, struct buf *out)
@@ -193,6 +195,7 @@ void event_write(const struct request_event *event, struct buf *out)
     text(&w, "request_id", event->request_id);
 
     text(&w, "key_id", event->key_id);
+    text(&w, "remote_user", event->remote_user);
     span(&w, "owner", event->owner);
 
     text(&w, "mount", event->mount);

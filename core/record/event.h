@@ -32,8 +32,9 @@ enum event_end {
     EVENT_END_ERROR_MID,    /* the upstream reported a failure after content */
     EVENT_END_CUT,          /* the upstream broke off, or a clock ran out, after content */
     EVENT_END_CLIENT_GONE,  /* the caller left, or stopped reading */
-    EVENT_END_OVERFLOW,     /* waited too long for a worker */
     EVENT_END_REFUSED,      /* the caller's mistake: ours to say, or an upstream's */
+    EVENT_END_OVERFLOW,     /* no worker was free in time */
+    EVENT_END_WORKER_DIED,  /* with its worker: the master tells of it, and knows less */
 };
 
 const char *event_end_name(enum event_end end);
@@ -63,7 +64,8 @@ struct request_event {
     const char *request_id;
 
     /* principal */
-    const char *key_id; /* 16 hex of SHA-256 of the caller's key */
+    const char *key_id;      /* 16 hex of SHA-256 of the caller's key */
+    const char *remote_user; /* 16 hex of SHA-256 of the name that the web server gave */
     struct span owner;
 
     /* request */

@@ -1,42 +1,114 @@
-#include "core/record/spool.h"
+#include "core/record/spool_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "core/base/file.h"
+#include "core/base/arena.h"
 
-int spool_open(const char *state_dir, const char *program, struct spool *out, struct error *e)
+enum {
+    SEGMENT_BYTES_MIN = 64 * 1024,
+    SEGMENT_BYTES_MAX = 64 * 1024 * 1024,
+    SEGMENTS = 8,
+    PATH_BYTES_MAX = 4000, /* of the folder: a segment's name must still fit */
+    TRIES = 3,             /* for one record, while segments are taken away */
+};
+
+uint64_t spool_segment_bytes(uint64_t max_bytes)
 {
-    char path[4096];
-
-    *out = (struct spool){ .fd = -1 };
-    int n = snprintf(path, sizeof(path), "%s/spool/%s.00000001.jsonl", state_dir, program);
-    if (n < 0 || (size_t)n >= sizeof(path))
-        return error_set(e, ERR_LIMIT, "the state directory's path is too long");
-    char *slash = path + strlen(state_dir) + strlen("/spool");
-    *slash = '\0';
-    int r = file_make_dirs(path, 0750, e);
-    if (r != 0)
-        return r;
-    *slash = '/';
-    out->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
-    if (out->fd < 0)
-        return error_set(e, ERR_SYSTEM, "cannot open the spool %s: %s", path, strerror(errno));
-    return 0;
+    uint64_t bytes = max_bytes / SEGMENTS;
+    if (bytes < SEGMENT_BYTES_MIN)
+        return SEGMENT_BYTES_MIN;
+    return bytes < SEGMENT_BYTES_MAX ? bytes : SEGMENT_BYTES_MAX;
 }
 
-void spool_close(struct spool *spool)
+static void let_go(struct spool *spool)
 {
     if (spool->fd >= 0)
         close(spool->fd);
     spool->fd = -1;
 }
 
-int spool_append(struct spool *spool, struct span line)
+/* The current segment, named as ours. Who removes segments first makes another one
+ * current and then looks for names: so either it sees our name, or we see that
+ * ours is not the current one any more. */
+static uint64_t name_current(const struct spool_plan *plan)
+{
+    uint64_t current = atomic_load(plan->current), named;
+    do {
+        named = current;
+        atomic_store(plan->mine, named);
+        current = atomic_load(plan->current);
+    } while (current != named);
+    return named;
+}
+
+static void unname(const struct spool_plan *plan)
+{
+    atomic_store(plan->mine, 0);
+}
+
+/* The first of all writers looks at what an earlier run has left. */
+static void find_current(const struct spool *spool)
+{
+    uint64_t unknown = 0;
+    if (atomic_load(spool->plan->current) != 0)
+        return;
+    uint64_t newest = segment_newest(spool);
+    if (atomic_compare_exchange_strong(spool->plan->current, &unknown, newest == 0 ? 1 : newest))
+        segment_make_room(spool); /* the bound may have been lowered */
+}
+
+/* Opens the named segment if another one, or none, is open. */
+static int take_up(struct spool *spool, uint64_t segment, struct error *e)
+{
+    if (spool->fd >= 0 && spool->segment == segment)
+        return 0;
+    let_go(spool);
+    int fd = segment_open(spool, segment, e);
+    if (fd < 0)
+        return fd;
+    spool->fd = fd;
+    spool->segment = segment;
+    return 0;
+}
+
+int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e)
+{
+    size_t size = strlen(plan->state_dir) + sizeof("/spool");
+
+    *out = (struct spool){ .plan = plan, .fd = -1 };
+    out->segment_bytes = spool_segment_bytes(plan->max_bytes);
+    if (size > PATH_BYTES_MAX)
+        return error_set(e, ERR_LIMIT, "the state directory's path is too long");
+    out->folder = xmalloc(size);
+    memcpy(out->folder, plan->state_dir, size - sizeof("/spool"));
+    memcpy(out->folder + size - sizeof("/spool"), "/spool", sizeof("/spool"));
+    find_current(out);
+    int r = take_up(out, name_current(plan), e);
+    unname(plan);
+    return r;
+}
+
+void spool_close(struct spool *spool)
+{
+    let_go(spool);
+    free(spool->folder);
+    spool->folder = NULL;
+}
+
+/* One of the writers that find the segment full starts the next. */
+static void start_next(const struct spool *spool)
+{
+    uint64_t full = spool->segment;
+    if (atomic_compare_exchange_strong(spool->plan->current, &full, full + 1))
+        segment_make_room(spool);
+}
+
+/* A short append leaves a torn line, which readers skip. */
+static int write_record(int fd, struct span line)
 {
     static char newline[] = "\n";
     struct iovec pieces[] = {
@@ -47,14 +119,51 @@ int spool_append(struct spool *spool, struct span line)
     ssize_t n;
 
     do
-        n = writev(spool->fd, pieces, 3);
+        n = writev(fd, pieces, 3);
     while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)line.len + 2) {
+    if (n == (ssize_t)line.len + 2)
+        return 0;
+    if (n >= 0)
+        errno = ENOSPC;
+    return ERR_SYSTEM;
+}
+
+/* Appends to the current segment; *is_full: it has its size. One that somebody
+ * has removed under us is made anew, and the record goes there. */
+static int append(struct spool *spool, struct span line, bool *is_full)
+{
+    struct stat st;
+
+    for (int i = 0; i < TRIES; i++) {
+        int r = take_up(spool, name_current(spool->plan), NULL);
+        if (r == 0)
+            r = write_record(spool->fd, line);
+        if (r != 0)
+            return r;
+        if (fstat(spool->fd, &st) == 0 && st.st_nlink > 0) {
+            *is_full = (uint64_t)st.st_size >= spool->segment_bytes;
+            return 0;
+        }
+        let_go(spool);
+    }
+    errno = ENOENT;
+    return ERR_SYSTEM;
+}
+
+int spool_append(struct spool *spool, struct span line)
+{
+    bool is_full = false;
+
+    int r = append(spool, line, &is_full);
+    int cause = errno;
+    unname(spool->plan);
+    if (r != 0) {
         spool->dropped++;
-        if (n >= 0)
-            errno = ENOSPC; /* a short append: the reader skips the torn line */
+        errno = cause;
         return ERR_SYSTEM;
     }
     spool->appended++;
+    if (is_full)
+        start_next(spool);
     return 0;
 }

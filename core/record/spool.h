@@ -1,29 +1,57 @@
 /*
  * The spool: the event log on disk, read by the shipper.
  *
- *   STATE_DIR/spool/PROGRAM.00000001.jsonl, mode 0640
+ *   STATE_DIR/spool/PROGRAM.00000001.jsonl, PROGRAM.00000002.jsonl, …, mode 0640
  *
  * A record is LF line LF, appended with one write: a torn predecessor spoils
  * nobody, and a process's death loses at most the record it was writing. There
  * is no fsync per record. A full disk loses records, counted; never a request.
+ *
+ * All writers append to the current segment, whose number they share. Whoever
+ * fills it starts the next one, and removes the oldest segments while there are
+ * too many bytes: never the current one, and never one that a process names as
+ * the one it is writing to. When a writer starts and the number is not known, the
+ * highest there is on disk is continued.
  */
 #ifndef CORE_RECORD_SPOOL_H
 #define CORE_RECORD_SPOOL_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
 #include "core/base/span.h"
 
+/* What the writers of one spool agree on. The two numbers are memory that they
+ * share; all of it outlives the spool. */
+struct spool_plan {
+    const char *state_dir, *program;
+    uint64_t max_bytes;        /* of all segments together, give or take a record of each writer */
+    _Atomic uint64_t *current; /* the segment that is appended to; 0: not known yet */
+    _Atomic uint64_t *mine;    /* the one that this process is writing to; 0: none */
+    /* Whether any process names this segment as its own. */
+    bool (*is_named)(const void *ctx, uint64_t segment);
+    const void *ctx;
+};
+
 struct spool {
-    int fd;            /* -1: not open */
-    uint64_t appended; /* by this process */
+    const struct spool_plan *plan;
+    char *folder;           /* NULL: its path would be too long */
+    int fd;                 /* -1: not open; the next append tries again */
+    uint64_t segment;       /* that is open */
+    uint64_t segment_bytes; /* from here on it is full */
+    uint64_t appended;      /* records, by this process */
     uint64_t dropped;
 };
 
-/* Opens the current segment, making the folder. After fork. ERR_SYSTEM, ERR_LIMIT
- * (the path is too long): *out is then usable and drops everything. */
-int spool_open(const char *state_dir, const char *program, struct spool *out, struct error *e);
+/* How large a segment becomes: an eighth of all, at least 64 KiB, at most 64 MiB. */
+uint64_t spool_segment_bytes(uint64_t max_bytes);
+
+/* Opens the current segment, making the folder. After fork. ERR_SYSTEM (each
+ * append tries again), ERR_LIMIT (the path is too long: *out is usable, and drops
+ * everything). */
+int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e);
 void spool_close(struct spool *spool);
 
 /* Appends one record; `line` holds no newline. 0, or ERR_SYSTEM: dropped and

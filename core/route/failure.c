@@ -33,6 +33,8 @@ static const struct row {
                                  "The body is too large.", false },
     [FAILURE_BODY_INCOMPLETE] = { 400, 0, "BAD_REQUEST", "invalid_request_error", "body_incomplete",
                                   "The body ended before its Content-Length.", false },
+    [FAILURE_BODY_MEMORY_FULL] = { 503, 0, "SERVICE_UNAVAILABLE", "server_error", "body_memory_full",
+                                   "The gateway has no memory for a body of this size now.", true },
     [FAILURE_UNSUPPORTED_MEDIA_TYPE] = { 415, 0, "UNSUPPORTED_MEDIA_TYPE", "invalid_request_error",
                                          "unsupported_media_type", "The body must be application/json.",
                                          false },

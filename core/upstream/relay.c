@@ -29,11 +29,11 @@ void relay_free(struct relay *relay)
     buf_free(&relay->tail);
 }
 
-/* The first end counts: what comes after it is not looked at. But nothing is
- * finished of which the caller did not get all. */
+/* The first end counts: what comes after it is not looked at. But to a caller
+ * that has left nothing else has happened. */
 static void end_with(struct relay *relay, enum relay_end end, const char *why)
 {
-    if (relay->end != RELAY_OPEN && !(relay->end == RELAY_FINISHED && end == RELAY_CALLER_LEFT))
+    if (relay->end != RELAY_OPEN && end != RELAY_CALLER_LEFT)
         return;
     relay->end = end;
     relay->why = why;
@@ -114,12 +114,11 @@ static int hold(struct relay *relay, struct span raw)
 static int on_event(void *ctx, const struct sse_event *event)
 {
     struct relay *relay = ctx;
-    enum event_class class = relay->dialect->judge_event(event, &relay->state);
     int r;
 
     if (relay->end != RELAY_OPEN)
         return 0;
-    switch (class) {
+    switch (relay->dialect->judge_event(event, &relay->state)) {
     case EVENT_ERROR:
         keep_failure(relay, event->has_data ? event->data : event->raw);
         end_with(relay, RELAY_ERROR, "error_event");

@@ -1,12 +1,13 @@
 #include "fcgi/edge/edge.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/crypto/digest.h"
-#include "core/log/log.h"
 #include "fcgi/edge/health.h"
+#include "fcgi/in_hand.h"
+
+enum { FINGERPRINT_DIGITS = 16 };
 
 enum { PROBE_BYTES = 512 };
 
@@ -63,6 +64,11 @@ static const struct endpoint *find_endpoint(const struct turn *turn)
     return NULL;
 }
 
+void turn_note(struct turn *turn)
+{
+    in_hand_note(turn->worker->process->record, turn->event);
+}
+
 void turn_fail(struct turn *turn, const struct failure *failure)
 {
     enum error_form form = turn->mount != NULL ? turn->mount->form : ERROR_FORM_OPENAI;
@@ -78,29 +84,68 @@ void turn_fail(struct turn *turn, const struct failure *failure)
         event->end = EVENT_END_CLIENT_GONE;
 }
 
+static const char *fingerprint_of(struct turn *turn, struct span secret)
+{
+    char *hex = arena_alloc(turn->request.arena, FINGERPRINT_DIGITS + 1);
+    fingerprint(secret, FINGERPRINT_DIGITS, hex);
+    return hex;
+}
+
+/* By its key, in the CALLER_KEYS entry. */
+static bool know_by_key(struct turn *turn)
+{
+    struct span key = request_bearer(&turn->request);
+    uint8_t digest[SHA256_BYTES];
+
+    if (key.len == 0)
+        return false;
+    sha256(key, digest);
+    turn->principal = snapshot_principal(turn->root, digest);
+    if (turn->principal == NULL)
+        return false;
+    turn->event->key_id = fingerprint_of(turn, key);
+    turn->event->owner = snap_span(turn->root, turn->principal->owner);
+    return true;
+}
+
+/* The web server has authenticated; the name itself is nobody else's business. */
+static bool know_by_web_server(struct turn *turn)
+{
+    struct span user = span_cstr(conn_param(turn->request.conn, "REMOTE_USER"));
+
+    if (user.len == 0)
+        return false;
+    turn->event->remote_user = fingerprint_of(turn, user);
+    return true;
+}
+
+static bool know_anybody(struct turn *turn)
+{
+    (void)turn;
+    return true;
+}
+
 int turn_authenticate(struct turn *turn)
 {
-    uint8_t digest[SHA256_BYTES];
+    static const struct {
+        bool (*know)(struct turn *turn);
+        const char *refusal; /* NULL: the usual words */
+    } ways[] = {
+        [CALLER_AUTH_KEYS] = { know_by_key, NULL },
+        [CALLER_AUTH_REMOTE_USER] = { know_by_web_server, "The web server did not say who you are." },
+        [CALLER_AUTH_NONE] = { know_anybody, NULL },
+    };
+    enum caller_auth by = turn->worker->shared->settings->caller_auth;
 
     if (turn->root == NULL) {
         turn_fail(turn, &(struct failure){ .kind = FAILURE_CONFIG_NOT_SET });
         return ERR_NOT_FOUND;
     }
-    if (turn->worker->shared->settings->caller_auth == CALLER_AUTH_NONE)
-        return 0;
-    struct span key = request_bearer(&turn->request);
-    if (key.len > 0) {
-        sha256(key, digest);
-        turn->principal = snapshot_principal(turn->root, digest);
-    }
-    if (turn->principal == NULL) {
-        turn_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED });
+    if (!ways[by].know(turn)) {
+        turn_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED, .message = ways[by].refusal });
         return ERR_NOT_FOUND;
     }
-    char *key_id = arena_alloc(turn->request.arena, 17);
-    fingerprint(key, 16, key_id);
-    turn->event->key_id = key_id;
-    turn->event->owner = snap_span(turn->root, turn->principal->owner);
+    turn_note(turn);
     return 0;
 }
 
@@ -135,6 +180,10 @@ static bool route(struct turn *turn)
         return true;
     }
     turn->event->endpoint = dialect != NULL ? dialect->endpoint : endpoint->path;
+    if (endpoint != NULL && endpoint->is_probe)
+        scoreboard_end_request(turn->worker->process->record); /* leaves no event, however it ends */
+    else
+        turn_note(turn);
     const char *allow = dialect != NULL ? "POST" : endpoint->allow;
     if (!is_allowed(allow, turn->request.method)) {
         fail_method(turn, allow);
@@ -191,30 +240,21 @@ static void begin_event(struct turn *turn)
 static void append_event(struct turn *turn)
 {
     struct request_event *event = turn->event;
-    struct spool *spool = &turn->worker->spool;
-    struct buf line;
 
     scoreboard_enter(turn->worker->process->record, STAGE_FINISHING);
     event->total_us = clock_monotonic_us() - turn->start_us;
     event->client_wait_us = turn->request.conn->blocked_us;
     if (event->status == 0)
         event->status = turn->reply.status;
-    buf_init(&line, EVENT_LIMIT_BYTES);
-    event_write(event, &line);
-    uint64_t dropped = spool->dropped;
-    if (line.overflowed || spool_append(spool, buf_span(&line)) != 0) {
-        if (dropped == 0 || (dropped & (dropped + 1)) == 0) /* the 1st, 2nd, 4th, 8th … */
-            log_line(LOG_ERROR, "event_dropped", "the spool takes no events; %llu dropped by this worker",
-                     (unsigned long long)dropped + 1);
-    }
-    buf_free(&line);
+    router_append_event(&turn->worker->spool, event);
+    scoreboard_end_request(
+        turn->worker->process->record); /* not before: rather twice, with one id, than never */
 }
 
 void edge_serve(struct router_worker *worker, struct conn *conn)
 {
     const struct router_settings *settings = worker->shared->settings;
     struct turn turn = { .worker = worker, .event = &worker->event, .start_us = clock_monotonic_us() };
-    struct scoreboard_record *record = worker->process->record;
     struct failure failure;
     bool leaves_event = true;
 
@@ -224,10 +264,12 @@ void edge_serve(struct router_worker *worker, struct conn *conn)
         conn_set_stall(conn, turn.root->client_stall_timeout_ms);
     int r = request_read(&turn.request, conn, worker->arena, (size_t)settings->max_header_bytes,
                          (size_t)settings->max_body_bytes, &failure);
-    snprintf(record->request.request_id, sizeof(record->request.request_id), "%s", turn.request.id);
+    turn.request.process = worker->process;
+    turn.request.body_memory_bytes = (uint64_t)settings->body_memory_bytes;
     reply_init(&turn.reply, conn);
     turn.reply.request_id = turn.request.id;
     begin_event(&turn);
+    turn_note(&turn);
     if (r == 0) {
         leaves_event = route(&turn);
     } else {

@@ -20,13 +20,16 @@ struct turn {
     const struct mount *mount;
     const char *endpoint;                   /* the path below the mount, without its leading slash */
     const struct snap_root *root;           /* NULL: there is no snapshot */
-    const struct snap_principal *principal; /* NULL with CALLER_AUTH_NONE */
+    const struct snap_principal *principal; /* NULL: one that may use all models */
     struct request_event *event;
     uint64_t start_us; /* monotonic */
 };
 
 /* Serves one request and appends its event. Probes leave none. */
 void edge_serve(struct router_worker *worker, struct conn *conn);
+
+/* Notes what the event knows by now where the master finds it if this worker dies. */
+void turn_note(struct turn *turn);
 
 /* Answers with a failure and notes it in the event. */
 void turn_fail(struct turn *turn, const struct failure *failure);

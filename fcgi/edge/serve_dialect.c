@@ -68,6 +68,7 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
     turn->event->has_stream = true;
     turn->event->is_stream = facts->is_stream;
     turn->event->model = facts->model;
+    turn_note(turn);
     return 0;
 }
 

@@ -10,15 +10,16 @@
 
 enum { PAGE_BYTES = 1024 * 1024, PATH_BYTES = 1024 };
 
+static struct spool_plan spool_plan;
 static struct spool spool;
 static struct request_event event;
 
 static int init(struct engine_process *process, struct error *e)
 {
-    const struct router_settings *settings = router_settings();
-    (void)process;
-    if (spool_open(settings->state_dir, "llm-router", &spool, e) != 0)
-        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped", e->text);
+    spool_plan =
+        router_spool_plan(router_settings(), process->mapping, &process->mapping->spool_segment_of_overflow);
+    if (spool_open(&spool_plan, &spool, e) != 0)
+        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     return 0;
 }
 
@@ -113,8 +114,6 @@ static void answer_health(struct engine_process *process, const struct record_re
 static void append_event(struct engine_process *process, const char *request_id, const char *mount,
                          int status, const char *code)
 {
-    struct buf line;
-
     event_begin(&event);
     event.instance = process->mapping->instance;
     event.generation = atomic_load_explicit(&process->mapping->generation, memory_order_relaxed);
@@ -123,10 +122,7 @@ static void append_event(struct engine_process *process, const char *request_id,
     event.end = EVENT_END_OVERFLOW;
     event.status = status;
     event.code = code;
-    buf_init(&line, EVENT_LIMIT_BYTES);
-    event_write(&event, &line);
-    spool_append(&spool, buf_span(&line));
-    buf_free(&line);
+    router_append_event(&spool, &event);
 }
 
 static void answer_overflow(struct engine_process *process, const struct record_reader *request,

@@ -130,6 +130,7 @@ void scoreboard_begin_request(struct scoreboard_record *record)
     request->mount[0] = '\0';
     request->endpoint[0] = '\0';
     request->key_id[0] = '\0';
+    request->remote_user[0] = '\0';
     request->model[0] = '\0';
     atomic_store_explicit(&request->started_us, clock_monotonic_us(), memory_order_release);
 }

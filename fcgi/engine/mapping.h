@@ -43,7 +43,7 @@ struct scoreboard_request {
     char event_id[40];
     char request_id[129];
     char mount[32], endpoint[32];
-    char key_id[20];
+    char key_id[20], remote_user[20];
     char model[129];
 };
 

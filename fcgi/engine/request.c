@@ -103,6 +103,35 @@ static bool is_json(const char *type)
     return span_is_nocase(span_trim(media), "application/json");
 }
 
+static bool reserve(const struct request *request, uint64_t bytes)
+{
+    const struct engine_process *process = request->process;
+    return process == NULL || bytes <= REQUEST_BODY_SMALL_BYTES ||
+           scoreboard_reserve_body(process->mapping, process->record, bytes, request->body_memory_bytes);
+}
+
+/* Reads `size` bytes and the end. What came of a body that is not whole is wiped: an
+ * administrator's holds keys, and nobody else will look at it. */
+static int read_whole(struct conn *conn, char *bytes, size_t size, struct failure *failure)
+{
+    size_t have = 0;
+    ssize_t n = 1;
+
+    while (have < size && (n = conn_read(conn, bytes + have, size - have)) > 0)
+        have += (size_t)n;
+    int r = n < 0 ? (int)n : conn_read_end(conn);
+    if (n >= 0 && (have < size || r == ERR_FORMAT)) {
+        *failure = (struct failure){
+            .kind = FAILURE_BODY_INCOMPLETE,
+            .message = have < size ? NULL : "The body is longer than its Content-Length.",
+        };
+        r = ERR_FORMAT;
+    }
+    if (r != 0)
+        explicit_bzero(bytes, have);
+    return r;
+}
+
 int request_read_json(struct request *request, struct span *body, struct failure *failure)
 {
     uint64_t length;
@@ -124,39 +153,13 @@ int request_read_json(struct request *request, struct span *body, struct failure
         };
         return ERR_LIMIT;
     }
-    size_t size = (size_t)length, have = 0;
-    char *bytes = arena_alloc(request->arena, size + 1);
-    while (have < size) {
-        ssize_t n = conn_read(request->conn, bytes + have, size - have);
-        if (n < 0)
-            return (int)n;
-        if (n == 0)
-            break;
-        have += (size_t)n;
+    if (!reserve(request, length)) {
+        *failure = (struct failure){ .kind = FAILURE_BODY_MEMORY_FULL, .retry_after_s = 1 };
+        return ERR_LIMIT;
     }
-    int r = conn_read_end(request->conn);
-    if (have < size || r == ERR_FORMAT) {
-        *failure = (struct failure){
-            .kind = FAILURE_BODY_INCOMPLETE,
-            .message = have < size ? NULL : "The body is longer than its Content-Length.",
-        };
-        return ERR_FORMAT;
-    }
+    char *bytes = arena_alloc(request->arena, (size_t)length + 1);
+    int r = read_whole(request->conn, bytes, (size_t)length, failure);
     if (r == 0)
-        *body = span_of(bytes, size);
+        *body = span_of(bytes, (size_t)length);
     return r;
-}
-
-int request_skip_body(struct request *request)
-{
-    char scratch[4096];
-    size_t have = 0;
-    ssize_t n;
-
-    while ((n = conn_read(request->conn, scratch, sizeof(scratch))) > 0) {
-        have += (size_t)n;
-        if (have > request->max_body_bytes)
-            return ERR_LIMIT;
-    }
-    return (int)n;
 }

@@ -12,6 +12,7 @@
 #include "core/base/span.h"
 #include "core/route/failure.h"
 #include "fcgi/engine/conn.h"
+#include "fcgi/engine/engine.h"
 
 enum { REQUEST_ID_MAX = 128 };
 
@@ -22,7 +23,15 @@ struct request {
     const char *method; /* "POST" */
     const char *path;   /* decoded by the web server; script name and path info together */
     size_t max_body_bytes;
+
+    /* Set after request_read where bodies of all workers share a bound; it then
+     * holds for those over REQUEST_BODY_SMALL_BYTES. The engine releases what was
+     * reserved when the request has been served. */
+    struct engine_process *process; /* NULL: no bound */
+    uint64_t body_memory_bytes;
 };
+
+enum { REQUEST_BODY_SMALL_BYTES = 64 * 1024 }; /* from here on the arena maps and unmaps it */
 
 /* Reads id, method and path. ERR_LIMIT with *failure: the header block has more
  * than max_header_bytes; the request is usable for answering all the same. */
@@ -36,11 +45,8 @@ void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1]);
 struct span request_bearer(const struct request *request);
 
 /* The body whole, in the arena; of media type application/json. Otherwise a
- * negative error with *failure set: 415, 413 (without reading it), 400; or
- * ERR_CLIENT_GONE, ERR_TIMEOUT without. */
+ * negative error with *failure set: 415, 413 or 503 (without reading it), 400; or
+ * ERR_CLIENT_GONE, ERR_TIMEOUT without; what was read of it is then wiped. */
 int request_read_json(struct request *request, struct span *body, struct failure *failure);
-
-/* Reads what there is of a body that nobody wants, within its limit. */
-int request_skip_body(struct request *request);
 
 #endif

@@ -1,13 +1,15 @@
-"""Events of the spool: STATE_DIR/spool/llm-router.*.jsonl, records LF line LF."""
+"""Events of the spool: records LF line LF in segments STATE_DIR/spool/llm-router.*.jsonl,
+of which the oldest may vanish at any time."""
 
 import json
+import os
 import time
 
 
 class Spool:
     def __init__(self, state_dir):
         self._folder = state_dir / "spool"
-        self._read_to = {}  # file name -> offset
+        self._read_to = {}  # name and inode -> offset
         self._events = {}  # request id -> events
 
     def wait_event(self, request_id, timeout=5.0):
@@ -24,19 +26,40 @@ class Spool:
             time.sleep(0.01)
 
     def read_bytes(self):
-        return b"".join(path.read_bytes() for path in self._files())
+        return b"".join(data for _, data in self._read(lambda _: 0))
 
-    def _files(self):
+    def segments(self):
         return sorted(self._folder.glob("llm-router.*.jsonl"))
 
+    def ends_of(self, request_id):
+        """How each event of this request says that it ended."""
+        self._read_on()
+        return [event["end"] for event in self._events.get(request_id, [])]
+
+    def _read(self, start_of):
+        """Each segment, and what stands in it from some place on."""
+        for path in self.segments():
+            try:
+                with path.open("rb") as file:
+                    segment = path.name, os.fstat(file.fileno()).st_ino
+                    file.seek(start_of(segment))
+                    yield segment, file.read()
+            except FileNotFoundError:
+                pass
+
     def _read_on(self):
-        for path in self._files():
-            with path.open("rb") as file:
-                file.seek(self._read_to.get(path.name, 0))
-                data = file.read()
+        for segment, data in self._read(lambda segment: self._read_to.get(segment, 0)):
             whole = data.rfind(b"\n") + 1
-            self._read_to[path.name] = self._read_to.get(path.name, 0) + whole
+            self._read_to[segment] = self._read_to.get(segment, 0) + whole
             for line in data[:whole].split(b"\n"):
-                if line:
-                    event = json.loads(line)
-                    self._events.setdefault(event["request_id"], []).append(event)
+                event = self._parse(line)
+                if event is not None:
+                    self._events.setdefault(event.get("request_id"), []).append(event)
+
+    @staticmethod
+    def _parse(line):
+        """The event of a line; None for what a dying writer or a full disk left behind."""
+        try:
+            return json.loads(line)
+        except ValueError:
+            return None

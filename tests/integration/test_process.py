@@ -1,5 +1,6 @@
 """Processes: crashes, drains and ends. Each test has a gateway of its own."""
 
+import hashlib
 import os
 import signal
 import threading
@@ -48,7 +49,59 @@ def test_a_killed_worker_is_replaced_and_its_request_recorded(start_gateway, ups
         assert gateway.chat("m").status == 200
 
 
-def _child_with_connection_to(gateway, port):
+def test_the_event_of_a_killed_worker_says_what_was_known(start_gateway, upstream):
+    gateway = start_gateway(tree(), workers=2)
+    gateway.script("m", "k1", [hang()])
+    request_id = "x" * 128
+    before = time.time()
+    call = gateway.begin("m", mount="/api/v1/openai", headers={"x-request-id": request_id})
+    busy = wait_until(lambda: _child_with_connection_to(gateway, upstream.port, or_none=True), "the upstream is asked")
+    os.kill(busy, signal.SIGKILL)
+    call.reply()
+    event = gateway.spool.wait_event(request_id)
+    assert event["end"] == "worker_died"
+    assert event["mount"] == "/api/v1/openai"
+    assert event["endpoint"] == "chat/completions"
+    assert event["model"] == "m"
+    assert event["key_id"] == hashlib.sha256(gateway.caller_key.encode()).hexdigest()[:16]
+    assert before - 1 < event["time"] / 1e6 < time.time()
+    assert int(event["id"].replace("-", "")[:12], 16) == event["time"] // 1000
+    assert event["worker"] in (0, 1) and event["generation"] > 0 and event["instance"]
+    assert 0 < event["total_us"] < 10_000_000
+    assert event["attempts"] == [] and event["committed"] is False
+    assert "status" not in event and "overhead_us" not in event
+
+
+def test_a_worker_killed_between_two_requests_takes_none_with_it(start_gateway):
+    gateway = start_gateway(tree(), workers=1)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    reply = gateway.chat("m")
+    gateway.event(reply)
+    time.sleep(0.1)  # the connection is closed too
+    for pid in workers(gateway):
+        os.kill(pid, signal.SIGKILL)
+    again = wait_until(lambda: _whole(gateway.chat("m")), "requests are served again", 15)
+    gateway.event(again)
+    assert gateway.spool.ends_of(reply.request_id) == ["done"]
+    assert b"worker_died" not in gateway.spool.read_bytes()
+
+
+def _whole(reply):
+    return reply if reply.status == 200 else None
+
+
+def test_a_request_ended_by_the_drain_timeout_is_recorded(start_gateway):
+    gateway = start_gateway(tree(), workers=2, flags=["--drain-timeout-ms", "300"])
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    gateway.router.signal(signal.SIGTERM)
+    assert gateway.router.wait(8) == 0
+    event = gateway.event(call)
+    assert event["end"] == "worker_died" and event["committed"] is True
+
+
+def _child_with_connection_to(gateway, port, or_none=False):
     """The worker that has an established connection to the upstream."""
     wanted = f":{port:04X} 01"
     for pid in gateway.router.children():
@@ -62,7 +115,8 @@ def _child_with_connection_to(gateway, port):
                 fields = line.split()
                 if f"{fields[2]} {fields[3]}".endswith(wanted) and fields[9] in inodes:
                     return pid
-    raise AssertionError("no worker has a connection to the upstream")
+    assert or_none, "no worker has a connection to the upstream"
+    return None
 
 
 def test_every_worker_can_be_killed_in_turn(start_gateway):
@@ -167,6 +221,8 @@ def test_without_callers_authentication_no_key_is_needed(start_gateway):
         ["--workers", "x"],
         ["--no-such-flag"],
         ["--caller-auth", "maybe"],
+        ["--spool-max-bytes", "1000"],
+        ["--body-memory-bytes", "1000000"],
         ["--drain-timeout-ms", "-1"],
     ],
 )

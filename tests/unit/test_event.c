@@ -100,6 +100,7 @@ static void fill(void)
     event.generation = 7;
     event.request_id = "r";
     event.key_id = "0123456789abcdef";
+    event.remote_user = "fedcba9876543210";
     event.owner = span_cstr("o");
     event.mount = "/v1";
     event.endpoint = "chat/completions";
@@ -127,7 +128,8 @@ START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
     fill();
     json_object *object = written();
     expect_names(object,
-                 "v id time instance worker generation request_id key_id owner mount dialect endpoint stream "
+                 "v id time instance worker generation request_id key_id remote_user owner mount dialect "
+                 "endpoint stream "
                  "model model_routed body_bytes client attempts end status code committed fallback_depth "
                  "fallback_reason ttft_us total_us upstream_us client_wait_us overhead_us usage");
     expect_names(
@@ -213,6 +215,16 @@ START_TEST(overhead_is_what_neither_the_upstream_nor_the_caller_took)
 }
 END_TEST
 
+START_TEST(of_a_dead_workers_request_nobody_knows_the_overhead)
+{
+    event.end = EVENT_END_WORKER_DIED;
+    event.total_us = 100;
+    json_object *object = written();
+    expect_names(object, "v id time worker attempts end committed total_us");
+    json_object_put(object);
+}
+END_TEST
+
 static const struct {
     enum event_end end;
     const char *name;
@@ -223,6 +235,8 @@ static const struct {
     { EVENT_END_CUT, "cut" },
     { EVENT_END_CLIENT_GONE, "client_gone" },
     { EVENT_END_REFUSED, "refused" },
+    { EVENT_END_OVERFLOW, "overflow" },
+    { EVENT_END_WORKER_DIED, "worker_died" },
 };
 
 START_TEST(an_end_has_the_name_of_the_specification)
@@ -339,6 +353,7 @@ int main(void)
     tcase_add_test(names, an_event_is_identified_by_its_time);
     tcase_add_test(names, a_second_event_in_the_same_memory_holds_nothing_of_the_first);
     tcase_add_test(names, overhead_is_what_neither_the_upstream_nor_the_caller_took);
+    tcase_add_test(names, of_a_dead_workers_request_nobody_knows_the_overhead);
     tcase_add_loop_test(names, an_end_has_the_name_of_the_specification, 0, (int)COUNT(ends));
     tcase_add_loop_test(bound, as_many_attempts_as_fit_are_kept_and_the_last_one_always, 0, 3);
     tcase_add_test(bound, short_attempts_are_all_kept);

@@ -28,6 +28,7 @@ static const struct {
     { FAILURE_BODY_TOO_LARGE, 413, 413, "PAYLOAD_TOO_LARGE", "invalid_request_error", "body_too_large",
       false },
     { FAILURE_BODY_INCOMPLETE, 400, 400, "BAD_REQUEST", "invalid_request_error", "body_incomplete", false },
+    { FAILURE_BODY_MEMORY_FULL, 503, 503, "SERVICE_UNAVAILABLE", "server_error", "body_memory_full", true },
     { FAILURE_UNSUPPORTED_MEDIA_TYPE, 415, 415, "UNSUPPORTED_MEDIA_TYPE", "invalid_request_error",
       "unsupported_media_type", false },
     { FAILURE_HEADERS_TOO_LARGE, 431, 431, "HEADERS_TOO_LARGE", "invalid_request_error", "headers_too_large",

@@ -341,27 +341,52 @@ START_TEST(a_body_that_breaks_off_is_nobodys_mistake)
 }
 END_TEST
 
-static const struct skip_row {
-    size_t bytes;
-    int result;
-} skip_rows[] = {
-    { 0, 0 },
-    { 1, 0 },
-    { MAX_BODY_BYTES, 0 },
-    { MAX_BODY_BYTES + 1, ERR_LIMIT },
+enum { OVER_SMALL_BYTES = REQUEST_BODY_SMALL_BYTES + 1 };
+
+static const struct memory_row {
+    uint64_t others_bytes, bytes; /* reserved by another worker; of this body */
+    bool is_read;
+} memory_rows[] = {
+    { 0, OVER_SMALL_BYTES, true },
+    { 300000 - OVER_SMALL_BYTES, OVER_SMALL_BYTES, true },
+    { 300000 - OVER_SMALL_BYTES + 1, OVER_SMALL_BYTES, false },
+    { 300000, OVER_SMALL_BYTES, false },
+    { 300000, REQUEST_BODY_SMALL_BYTES, true }, /* small ones are not counted */
+    { 0, 300001, false },
 };
 
-START_TEST(a_body_nobody_wants_is_read_within_its_limit)
+START_TEST(large_bodies_of_all_workers_share_a_bound)
 {
-    const struct skip_row *row = &skip_rows[_i];
-    static const char zeros[MAX_BODY_BYTES + 1];
-    const char *const pairs[] = { "X", "1", NULL };
+    const struct memory_row *row = &memory_rows[_i];
+    const char *length = arena_printf(arena, "%llu", (unsigned long long)row->bytes);
+    const char *const pairs[] = { "CONTENT_TYPE", "application/json", "CONTENT_LENGTH", length, NULL };
+    struct span body = { NULL, 0 };
+    struct mapping *mapping = NULL;
+    char dir[] = "/tmp/test_request.XXXXXX";
 
-    ck_assert_int_eq(read_request(pairs, span_of(zeros, row->bytes), true), 0);
-    int r = request_skip_body(&request);
-    ck_assert_msg(r == row->result, "%zu bytes: %s", row->bytes, err_name(r));
-    if (r == 0)
-        ck_assert(conn.is_input_read);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(mapping_create(dir, "prog", 2, &mapping, &e), 0);
+    ck_assert_int_eq(unlink(arena_printf(arena, "%s/prog.map", dir)), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+    struct engine_process process = { .mapping = mapping, .record = &mapping->workers[0] };
+    atomic_store(&mapping->workers[1].body_bytes, row->others_bytes);
+
+    /* None of it ever comes: one that is read at all waits for it. */
+    ck_assert_int_eq(read_request(pairs, span_of(NULL, 0), false), 0);
+    request.max_body_bytes = 1000000;
+    request.process = &process;
+    request.body_memory_bytes = 300000;
+    int r = request_read_json(&request, &body, &failure);
+    ck_assert_msg((r == ERR_TIMEOUT) == row->is_read, "%llu bytes beside %llu: %s",
+                  (unsigned long long)row->bytes, (unsigned long long)row->others_bytes, err_name(r));
+    if (row->is_read) {
+        ck_assert_uint_eq(mapping->workers[0].body_bytes,
+                          row->bytes > REQUEST_BODY_SMALL_BYTES ? row->bytes : 0);
+    } else {
+        expect_refusal(r, FAILURE_BODY_MEMORY_FULL, 503);
+        ck_assert_uint_eq(failure.retry_after_s, 1);
+        ck_assert_uint_eq(mapping->workers[0].body_bytes, 0);
+    }
 }
 END_TEST
 
@@ -391,8 +416,8 @@ int main(void)
                         sizeof(too_long) / sizeof(too_long[0]));
     tcase_add_loop_test(body, a_body_that_breaks_off_is_nobodys_mistake, 0,
                         sizeof(broken_rows) / sizeof(broken_rows[0]));
-    tcase_add_loop_test(body, a_body_nobody_wants_is_read_within_its_limit, 0,
-                        sizeof(skip_rows) / sizeof(skip_rows[0]));
+    tcase_add_loop_test(body, large_bodies_of_all_workers_share_a_bound, 0,
+                        sizeof(memory_rows) / sizeof(memory_rows[0]));
     suite_add_tcase(suite, body);
 
     SRunner *runner = srunner_create(suite);

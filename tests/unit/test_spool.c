@@ -1,14 +1,18 @@
-/* The spool: what stands in the file, also when a writer died, the disk was full, or many write at once. */
+/* The spool: what stands in its segments, also when a writer died, the disk was full, or many write at once.
+ */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/arena.h"
@@ -19,9 +23,41 @@
 
 enum { PATH_BYTES = 256, FILE_LIMIT_BYTES = 1 << 30 };
 
+enum { WRITERS = 4 };
+
+/* What writers share, as processes. */
+static struct shared {
+    _Atomic uint64_t current;
+    _Atomic uint64_t named[WRITERS];
+} * shared;
+
 static char state_dir[PATH_BYTES], segment[PATH_BYTES];
 static struct arena *arena;
 static struct error e;
+static struct spool_plan plan; /* of the first writer */
+
+static bool is_named(const void *ctx, uint64_t number)
+{
+    const struct shared *all = ctx;
+    for (int i = 0; i < WRITERS; i++) {
+        if (atomic_load(&all->named[i]) == number)
+            return true;
+    }
+    return false;
+}
+
+static struct spool_plan plan_of(int writer)
+{
+    return (struct spool_plan){
+        .state_dir = state_dir,
+        .program = "prog",
+        .max_bytes = (uint64_t)1 << 30,
+        .current = &shared->current,
+        .mine = &shared->named[writer],
+        .is_named = is_named,
+        .ctx = shared,
+    };
+}
 
 static void set_up(void)
 {
@@ -29,6 +65,9 @@ static void set_up(void)
     snprintf(state_dir, sizeof(state_dir), "%.200s/spool.XXXXXX", tmp != NULL ? tmp : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(state_dir));
     snprintf(segment, sizeof(segment), "%.200s/spool/" SEGMENT, state_dir);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(shared != MAP_FAILED);
+    plan = plan_of(0);
     arena = arena_new();
     umask(0);
 }
@@ -44,13 +83,14 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 static void tear_down(void)
 {
     arena_free(arena);
+    munmap(shared, sizeof(*shared));
     ck_assert_int_eq(nftw(state_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 static struct spool opened(void)
 {
     struct spool spool;
-    ck_assert_msg(spool_open(state_dir, "prog", &spool, &e) == 0, "%s", e.text);
+    ck_assert_msg(spool_open(&plan, &spool, &e) == 0, "%s", e.text);
     return spool;
 }
 
@@ -186,7 +226,7 @@ START_TEST(on_a_full_disk_records_are_lost_and_counted_and_later_ones_are_whole)
 }
 END_TEST
 
-START_TEST(a_spool_that_cannot_be_opened_drops_and_counts)
+START_TEST(a_spool_that_cannot_be_opened_drops_and_counts_until_it_can)
 {
     char in_a_file[PATH_BYTES + 8];
     struct spool spool;
@@ -194,10 +234,17 @@ START_TEST(a_spool_that_cannot_be_opened_drops_and_counts)
     FILE *file = fopen(in_a_file, "w");
     ck_assert_ptr_nonnull(file);
     fclose(file);
-    ck_assert_int_eq(spool_open(in_a_file, "prog", &spool, &e), ERR_SYSTEM);
+    plan.state_dir = in_a_file;
+    ck_assert_int_eq(spool_open(&plan, &spool, &e), ERR_SYSTEM);
     ck_assert_msg(strstr(e.text, in_a_file) != NULL, "%s", e.text);
     ck_assert_int_eq(spool.fd, -1);
     ck_assert_int_eq(spool_append(&spool, span_cstr("lost")), ERR_SYSTEM);
+    ck_assert_int_eq(errno, ENOTDIR);
+    ck_assert_uint_eq(spool.dropped, 1);
+    ck_assert_uint_eq(shared->named[0], 0);
+    ck_assert_int_eq(unlink(in_a_file), 0);
+    append(&spool, "kept");
+    ck_assert_uint_eq(spool.appended, 1);
     ck_assert_uint_eq(spool.dropped, 1);
     spool_close(&spool);
 }
@@ -211,7 +258,7 @@ START_TEST(a_symbolic_link_in_the_segments_place_is_not_followed)
     snprintf(target, sizeof(target), "%s/target", state_dir);
     ck_assert_int_eq(unlink(segment), 0);
     ck_assert_int_eq(symlink(target, segment), 0);
-    ck_assert_int_eq(spool_open(state_dir, "prog", &spool, &e), ERR_SYSTEM);
+    ck_assert_int_eq(spool_open(&plan, &spool, &e), ERR_SYSTEM);
     ck_assert_int_eq(access(target, F_OK), -1);
     spool_close(&spool);
 }
@@ -226,16 +273,250 @@ START_TEST(a_path_too_long_is_refused_before_anything_is_made)
     for (size_t i = len; i < sizeof(long_dir); i++)
         long_dir[i] = (i - len) % 100 == 0 ? '/' : 'x';
     long_dir[sizeof(long_dir) - 1] = '\0';
-    ck_assert_int_eq(spool_open(long_dir, "prog", &spool, &e), ERR_LIMIT);
+    plan.state_dir = long_dir;
+    ck_assert_int_eq(spool_open(&plan, &spool, &e), ERR_LIMIT);
     ck_assert_int_eq(spool.fd, -1);
+    ck_assert_int_eq(spool_append(&spool, span_cstr("lost")), ERR_SYSTEM);
+    ck_assert_int_eq(errno, ENAMETOOLONG);
+    spool_close(&spool);
     ck_assert_int_eq(rmdir(state_dir), 0); /* it is still empty */
     ck_assert_int_eq(mkdir(state_dir, 0700), 0);
 }
 END_TEST
 
+/* --- segments --- */
+
+enum { SMALL_BYTES = 512 * 1024, SMALL_SEGMENT_BYTES = 64 * 1024 };
+
+static const char *segment_path(uint64_t number)
+{
+    return arena_printf(arena, "%s/spool/prog.%08llu.jsonl", state_dir, (unsigned long long)number);
+}
+
+static bool has_segment(uint64_t number)
+{
+    return access(segment_path(number), F_OK) == 0;
+}
+
+static uint64_t bytes_on_disk(void)
+{
+    uint64_t total = 0;
+    for (uint64_t n = 1; n <= shared->current + 1; n++) {
+        struct stat st;
+        if (stat(segment_path(n), &st) == 0)
+            total += (uint64_t)st.st_size;
+    }
+    return total;
+}
+
+static void write_segment(uint64_t number, size_t bytes)
+{
+    ck_assert_int_eq(file_make_dirs(arena_printf(arena, "%s/spool", state_dir), 0750, &e), 0);
+    FILE *file = fopen(segment_path(number), "w");
+    ck_assert_ptr_nonnull(file);
+    for (size_t i = 0; i < bytes; i++)
+        fputc(i % 100 == 99 ? '\n' : 'x', file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Appends records of 1 KiB until the current segment is another one. */
+static void fill_segment(struct spool *spool)
+{
+    static char text[1022];
+    uint64_t before = shared->current;
+    memset(text, 'f', sizeof(text));
+    for (int i = 0; shared->current == before; i++) {
+        ck_assert_int_eq(spool_append(spool, span_of(text, sizeof(text))), 0);
+        ck_assert_msg(i <= SMALL_SEGMENT_BYTES / 1024, "the segment is never full");
+    }
+}
+
+static const struct size_row {
+    uint64_t max_bytes, segment_bytes;
+} sizes[] = {
+    { 0, 65536 },
+    { 524288, 65536 },
+    { 524296, 65537 },
+    { (uint64_t)1 << 30, 67108864 },
+    { (uint64_t)1 << 29, 67108864 },
+    { ((uint64_t)1 << 29) - 8, 67108863 },
+    { UINT64_MAX, 67108864 },
+};
+
+START_TEST(a_segment_has_an_eighth_of_all_within_its_own_bounds)
+{
+    const struct size_row *row = &sizes[_i];
+    uint64_t found = spool_segment_bytes(row->max_bytes);
+    ck_assert_msg(found == row->segment_bytes, "of %llu: %llu, expected %llu",
+                  (unsigned long long)row->max_bytes, (unsigned long long)found,
+                  (unsigned long long)row->segment_bytes);
+}
+END_TEST
+
+START_TEST(a_full_segment_is_followed_by_the_next_and_the_oldest_goes)
+{
+    plan.max_bytes = SMALL_BYTES;
+    struct spool spool = opened();
+    for (uint64_t i = 1; i <= 20; i++) {
+        ck_assert_uint_eq(shared->current, i);
+        fill_segment(&spool);
+        ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
+        ck_assert_uint_eq(shared->named[0], 0);
+    }
+    append(&spool, "the newest");
+    for (uint64_t i = 1; i <= 21; i++)
+        ck_assert_msg(has_segment(i) == (i > 21 - 8), "segment %llu of 21", (unsigned long long)i);
+    ck_assert_uint_eq(spool.dropped, 0);
+    spool_close(&spool);
+}
+END_TEST
+
+static const struct start_row {
+    const char *what;
+    uint64_t numbers[4];
+    const char *stranger;
+    uint64_t expected;
+} starts[] = {
+    { "an empty folder", { 0 }, NULL, 1 },
+    { "one segment", { 7 }, NULL, 7 },
+    { "several", { 3, 9, 4 }, NULL, 9 },
+    { "more than eight digits", { 123456789, 99999999 }, NULL, 123456789 },
+    { "another program's", { 2 }, "other.00000009.jsonl", 2 },
+    { "a longer name of another program", { 2 }, "prog-admin.00000009.jsonl", 2 },
+    { "too few digits", { 2 }, "prog.0000009.jsonl", 2 },
+    { "too many digits", { 2 }, "prog.0000000000000000009.jsonl", 2 },
+    { "no digits", { 2 }, "prog.0000000x.jsonl", 2 },
+    { "another ending", { 2 }, "prog.00000009.jsonl.gz", 2 },
+};
+
+START_TEST(the_highest_segment_on_disk_is_continued)
+{
+    const struct start_row *row = &starts[_i];
+    for (int i = 0; i < 4 && row->numbers[i] != 0; i++)
+        write_segment(row->numbers[i], 10);
+    if (row->stranger != NULL) {
+        int fd = open(arena_printf(arena, "%s/spool/%s", state_dir, row->stranger), O_CREAT | O_WRONLY, 0600);
+        ck_assert_int_ge(fd, 0);
+        close(fd);
+    }
+    struct spool spool = opened();
+    ck_assert_msg(shared->current == row->expected, "%s: %llu, expected %llu", row->what,
+                  (unsigned long long)shared->current, (unsigned long long)row->expected);
+    append(&spool, "more");
+    struct stat st;
+    ck_assert_int_eq(stat(segment_path(row->expected), &st), 0);
+    ck_assert_msg(st.st_size == (row->numbers[0] != 0 ? 10 : 0) + 6, "%s: it was not appended to", row->what);
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(a_bound_that_was_lowered_holds_from_the_start)
+{
+    for (uint64_t n = 1; n <= 12; n++)
+        write_segment(n, SMALL_SEGMENT_BYTES);
+    plan.max_bytes = SMALL_BYTES;
+    struct spool spool = opened();
+    ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
+    ck_assert(has_segment(12) && !has_segment(5));
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(the_current_segment_stays_however_large_it_is)
+{
+    write_segment(3, 2 * SMALL_BYTES);
+    plan.max_bytes = SMALL_BYTES;
+    struct spool spool = opened();
+    ck_assert(has_segment(3));
+    append(&spool, "the last of it"); /* full: the next one is current now */
+    ck_assert_uint_eq(shared->current, 4);
+    ck_assert(!has_segment(3));
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(a_segment_that_a_process_is_writing_to_is_not_removed)
+{
+    plan.max_bytes = SMALL_BYTES;
+    struct spool spool = opened();
+    fill_segment(&spool);
+    atomic_store(&shared->named[2], 2); /* stopped in the middle of its append */
+    for (int i = 0; i < 20; i++)
+        fill_segment(&spool);
+    ck_assert(!has_segment(1));
+    ck_assert(has_segment(2));
+    ck_assert(!has_segment(3));
+    ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
+    atomic_store(&shared->named[2], 0);
+    fill_segment(&spool);
+    ck_assert(!has_segment(2));
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(the_bytes_of_a_removed_segment_are_given_back_though_an_idle_writer_has_it_open)
+{
+    struct spool_plan others = plan_of(1);
+    struct spool idle;
+    struct stat st;
+    plan.max_bytes = SMALL_BYTES;
+    struct spool spool = opened();
+    ck_assert_int_eq(spool_open(&others, &idle, &e), 0);
+    for (int i = 0; i < 10; i++)
+        fill_segment(&spool);
+    ck_assert_int_eq(fstat(idle.fd, &st), 0);
+    ck_assert_uint_eq(st.st_nlink, 0);
+    ck_assert_int_eq(st.st_blocks, 0);
+    append(&idle, "where the others are");
+    ck_assert_uint_eq(idle.segment, shared->current);
+    spool_close(&idle);
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_removed_is_made_again)
+{
+    struct spool spool = opened();
+    append(&spool, "gone with the folder");
+    ck_assert_int_eq(system(arena_printf(arena, "rm -r %s/spool", state_dir)), 0);
+    append(&spool, "in the new one");
+    append(&spool, "and another");
+    expect_content("\nin the new one\n\nand another\n");
+    ck_assert_uint_eq(spool.dropped, 0);
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(a_segment_that_is_removed_is_made_again)
+{
+    struct spool spool = opened();
+    append(&spool, "gone");
+    ck_assert_int_eq(unlink(segment), 0);
+    append(&spool, "kept");
+    expect_content("\nkept\n");
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(a_writer_that_was_killed_after_it_ended_a_segment_is_replaced_by_any_other)
+{
+    plan.max_bytes = SMALL_BYTES;
+    struct spool spool = opened();
+    for (int i = 0; i < 12; i++) {
+        fill_segment(&spool);
+        /* As if it had been killed after making the next one current: neither that
+         * file nor any removal is there. */
+        write_segment(shared->current - 1, 2 * SMALL_SEGMENT_BYTES);
+    }
+    fill_segment(&spool);
+    ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
+    spool_close(&spool);
+}
+END_TEST
+
 /* --- many writers --- */
 
-enum { WRITERS = 4, RECORDS = 200, RECORD_BYTES_MAX = 64 * 1024 };
+enum { RECORDS = 300, RECORD_BYTES_MAX = 64 * 1024 };
 
 /* "writer number xxxx…", of a length that depends on both. */
 static struct span record_of(int writer, int number, char *text)
@@ -247,11 +528,13 @@ static struct span record_of(int writer, int number, char *text)
     return span_of(text, len);
 }
 
-static int write_records(int writer)
+static int write_records(int writer, uint64_t max_bytes)
 {
     static char text[RECORD_BYTES_MAX];
+    struct spool_plan own = plan_of(writer);
     struct spool spool;
-    if (spool_open(state_dir, "prog", &spool, NULL) != 0)
+    own.max_bytes = max_bytes;
+    if (spool_open(&own, &spool, NULL) != 0)
         return 1;
     for (int i = 0; i < RECORDS; i++) {
         if (spool_append(&spool, record_of(writer, i, text)) != 0)
@@ -261,32 +544,130 @@ static int write_records(int writer)
     return 0;
 }
 
-START_TEST(records_of_many_writers_do_not_mix)
+static void write_by_all(uint64_t max_bytes)
 {
-    static char text[RECORD_BYTES_MAX];
-    int next[WRITERS] = { 0 };
     pid_t children[WRITERS];
-    struct span rest, record;
     for (int w = 0; w < WRITERS; w++) {
         children[w] = fork();
         ck_assert_int_ge(children[w], 0);
         if (children[w] == 0)
-            _exit(write_records(w));
+            _exit(write_records(w, max_bytes));
     }
     for (int w = 0; w < WRITERS; w++) {
         int status;
         ck_assert_int_eq(waitpid(children[w], &status, 0), children[w]);
         ck_assert_int_eq(status, 0);
     }
-    rest = content();
-    for (int i = 0; i < WRITERS * RECORDS; i++) {
-        ck_assert(next_record(&rest, &record));
-        int writer = record.ptr[0] - '0';
-        ck_assert_msg(writer >= 0 && writer < WRITERS, "record %d begins with %.20s", i, record.ptr);
-        ck_assert_msg(span_eq(record, record_of(writer, next[writer]++, text)), "record %d: %.20s", i,
-                      record.ptr);
+}
+
+/* Reads what is left, from `first` on, and counts each writer's records. Without a
+ * beginning, a writer's first is any; from there on its records follow each other.
+ * A segment ends at any record, so two writers may be a record apart in it: each
+ * writer's own order is what holds. */
+static void read_all(uint64_t first, int next[WRITERS])
+{
+    static char text[RECORD_BYTES_MAX];
+    for (uint64_t n = first; n <= shared->current; n++) {
+        struct span rest, record;
+        if (!has_segment(n))
+            continue; /* the last was full, and nothing came after it */
+        ck_assert_int_eq(file_read(segment_path(n), FILE_LIMIT_BYTES, arena, &rest, &e), 0);
+        while (next_record(&rest, &record)) {
+            int writer = record.ptr[0] - '0';
+            ck_assert_msg(writer >= 0 && writer < WRITERS, "a record begins with %.20s", record.ptr);
+            if (next[writer] < 0)
+                next[writer] = atoi(record.ptr + 2);
+            ck_assert_msg(span_eq(record, record_of(writer, next[writer]++, text)), "segment %llu: %.20s",
+                          (unsigned long long)n, record.ptr);
+        }
     }
-    ck_assert(!next_record(&rest, &record));
+}
+
+START_TEST(records_of_many_writers_do_not_mix)
+{
+    int next[WRITERS] = { 0 };
+    write_by_all((uint64_t)1 << 30);
+    ck_assert_uint_eq(shared->current, 1);
+    read_all(1, next);
+    for (int w = 0; w < WRITERS; w++)
+        ck_assert_int_eq(next[w], RECORDS);
+}
+END_TEST
+
+START_TEST(many_writers_lose_and_repeat_nothing_over_many_segments)
+{
+    int next[WRITERS] = { 0 };
+    write_by_all((uint64_t)64 << 20); /* room for all; segments of 8 MiB */
+    ck_assert_uint_ge(shared->current, 4);
+    read_all(1, next);
+    for (int w = 0; w < WRITERS; w++)
+        ck_assert_int_eq(next[w], RECORDS);
+}
+END_TEST
+
+START_TEST(writers_that_are_killed_spoil_nothing_of_the_others)
+{
+    static char text[RECORD_BYTES_MAX];
+    int next[WRITERS] = { 0 }, ended = 0;
+    pid_t children[WRITERS];
+
+    for (int w = 0; w < WRITERS; w++) {
+        children[w] = fork();
+        if (children[w] == 0)
+            _exit(write_records(w, (uint64_t)128 << 20));
+    }
+    /* The last one is killed again and again while the others write. */
+    for (unsigned i = 0; ended < WRITERS - 1; i++) {
+        struct timespec a_moment = { .tv_nsec = (long)(i * 7919 % 3000) * 1000 };
+        nanosleep(&a_moment, NULL);
+        kill(children[WRITERS - 1], SIGKILL);
+        ck_assert_int_eq(waitpid(children[WRITERS - 1], NULL, 0), children[WRITERS - 1]);
+        atomic_store(&shared->named[WRITERS - 1], 0); /* as the master does */
+        ck_assert(!has_segment(8));                   /* all is still there */
+        for (int w = 0; w < WRITERS - 1; w++) {
+            int status;
+            if (children[w] == 0 || waitpid(children[w], &status, WNOHANG) != children[w])
+                continue;
+            ck_assert_int_eq(status, 0);
+            children[w] = 0;
+            ended++;
+        }
+        children[WRITERS - 1] = fork();
+        if (children[WRITERS - 1] == 0)
+            _exit(write_records(WRITERS - 1, (uint64_t)128 << 20));
+    }
+    kill(children[WRITERS - 1], SIGKILL);
+    waitpid(children[WRITERS - 1], NULL, 0);
+    for (uint64_t n = 1; n <= shared->current; n++) {
+        struct span rest, record;
+        if (!has_segment(n))
+            continue;
+        ck_assert_int_eq(file_read(segment_path(n), FILE_LIMIT_BYTES, arena, &rest, &e), 0);
+        while (next_record(&rest, &record)) {
+            int w = record.ptr[0] - '0';
+            if (w < WRITERS - 1)
+                ck_assert_msg(span_eq(record, record_of(w, next[w]++, text)), "%.20s", record.ptr);
+        }
+    }
+    for (int w = 0; w < WRITERS - 1; w++)
+        ck_assert_int_eq(next[w], RECORDS);
+}
+END_TEST
+
+START_TEST(many_writers_stay_within_the_bound_and_keep_the_newest)
+{
+    int next[WRITERS] = { -1, -1, -1, -1 };
+    write_by_all(SMALL_BYTES);
+    ck_assert_uint_ge(shared->current, 20);
+    ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES + WRITERS * RECORD_BYTES_MAX);
+    ck_assert(!has_segment(1));
+    read_all(1, next);
+    int finished = 0;
+    for (int w = 0; w < WRITERS; w++)
+        finished += next[w] == RECORDS ? 1 : 0;
+    ck_assert_int_ge(finished, 1); /* the last record of all is that of a writer's end */
+    for (int w = 0; w < WRITERS; w++)
+        ck_assert_uint_eq(shared->named[w], 0);
 }
 END_TEST
 
@@ -301,10 +682,25 @@ int main(void)
     tcase_add_test(tcase, the_spool_is_not_for_everybody_to_read);
     tcase_add_test(tcase, a_torn_predecessor_spoils_nobody);
     tcase_add_test(tcase, on_a_full_disk_records_are_lost_and_counted_and_later_ones_are_whole);
-    tcase_add_test(tcase, a_spool_that_cannot_be_opened_drops_and_counts);
+    tcase_add_test(tcase, a_spool_that_cannot_be_opened_drops_and_counts_until_it_can);
     tcase_add_test(tcase, a_symbolic_link_in_the_segments_place_is_not_followed);
     tcase_add_test(tcase, a_path_too_long_is_refused_before_anything_is_made);
+    tcase_add_loop_test(tcase, a_segment_has_an_eighth_of_all_within_its_own_bounds, 0,
+                        sizeof(sizes) / sizeof(sizes[0]));
+    tcase_add_test(tcase, a_full_segment_is_followed_by_the_next_and_the_oldest_goes);
+    tcase_add_loop_test(tcase, the_highest_segment_on_disk_is_continued, 0,
+                        sizeof(starts) / sizeof(starts[0]));
+    tcase_add_test(tcase, a_bound_that_was_lowered_holds_from_the_start);
+    tcase_add_test(tcase, the_current_segment_stays_however_large_it_is);
+    tcase_add_test(tcase, a_segment_that_a_process_is_writing_to_is_not_removed);
+    tcase_add_test(tcase, the_bytes_of_a_removed_segment_are_given_back_though_an_idle_writer_has_it_open);
+    tcase_add_test(tcase, a_folder_that_is_removed_is_made_again);
+    tcase_add_test(tcase, a_segment_that_is_removed_is_made_again);
+    tcase_add_test(tcase, a_writer_that_was_killed_after_it_ended_a_segment_is_replaced_by_any_other);
     tcase_add_test(tcase, records_of_many_writers_do_not_mix);
+    tcase_add_test(tcase, many_writers_lose_and_repeat_nothing_over_many_segments);
+    tcase_add_test(tcase, writers_that_are_killed_spoil_nothing_of_the_others);
+    tcase_add_test(tcase, many_writers_stay_within_the_bound_and_keep_the_newest);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

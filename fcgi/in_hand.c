@@ -1,0 +1,74 @@
+#include "fcgi/in_hand.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/log/log.h"
+
+/* The array's last byte is never written, so that a worker which is killed on the
+ * way leaves a text. */
+static void note(char *place, size_t size, struct span text)
+{
+    size_t len = text.len < size ? text.len : size - 1;
+    if (len > 0)
+        memcpy(place, text.ptr, len);
+    place[len] = '\0';
+}
+
+#define NOTE(place, text) note((place), sizeof(place), (text))
+
+void in_hand_note(struct scoreboard_record *record, const struct request_event *event)
+{
+    struct scoreboard_request *request = &record->request;
+
+    request->time_us = event->time_us;
+    NOTE(request->event_id, span_cstr(event->id));
+    NOTE(request->request_id, span_cstr(event->request_id));
+    NOTE(request->mount, span_cstr(event->mount));
+    NOTE(request->endpoint, span_cstr(event->endpoint));
+    NOTE(request->key_id, span_cstr(event->key_id));
+    NOTE(request->remote_user, span_cstr(event->remote_user));
+    NOTE(request->model, event->model);
+}
+
+static void make_event(const struct mapping *mapping, unsigned slot, const struct scoreboard_record *record,
+                       struct request_event *event)
+{
+    const struct scoreboard_request *request = &record->request;
+    enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
+
+    event_begin(event);
+    event->time_us = request->time_us;
+    if (request->event_id[0] != '\0')
+        snprintf(event->id, sizeof(event->id), "%.36s", request->event_id);
+    else
+        ids_uuid7(event->time_us, event->id); /* it died before it had read the request */
+    event->instance = mapping->instance;
+    event->worker = slot;
+    event->generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
+    event->request_id = request->request_id;
+    event->key_id = request->key_id;
+    event->remote_user = request->remote_user;
+    event->mount = request->mount;
+    event->endpoint = request->endpoint;
+    event->model = span_cstr(request->model);
+    event->is_committed = stage == STAGE_STREAMING;
+    event->end = EVENT_END_WORKER_DIED;
+    event->total_us = clock_monotonic_us() - atomic_load_explicit(&request->started_us, memory_order_acquire);
+}
+
+void in_hand_append_death(const struct router_settings *settings, struct mapping *mapping, unsigned slot,
+                          const struct scoreboard_record *record)
+{
+    const struct spool_plan plan = router_spool_plan(settings, mapping, &mapping->spool_segment_of_master);
+    static struct request_event event; /* large */
+    struct spool spool;
+    struct error e;
+
+    make_event(mapping, slot, record, &event);
+    if (spool_open(&plan, &spool, &e) != 0)
+        log_line(LOG_ERROR, "spool_unusable", "%s", e.text);
+    router_append_event(&spool, &event);
+    spool_close(&spool);
+}
