@@ -165,37 +165,47 @@ static void fail_method(struct turn *turn, const char *allow)
                     });
 }
 
+static void route_to_dialect(struct turn *turn, const struct dialect *dialect)
+{
+    turn->event->endpoint = dialect->endpoint;
+    turn_note(turn);
+    if (!is_allowed("POST", turn->request.method))
+        fail_method(turn, "POST");
+    else if (turn_authenticate(turn) == 0)
+        serve_dialect(turn, dialect);
+}
+
+static void route_to_endpoint(struct turn *turn, const struct endpoint *endpoint)
+{
+    turn->event->endpoint = endpoint->path;
+    if (endpoint->is_probe)
+        scoreboard_end_request(turn->worker->process->record); /* leaves no event, however it ends */
+    else
+        turn_note(turn);
+    if (!is_allowed(endpoint->allow, turn->request.method))
+        fail_method(turn, endpoint->allow);
+    else if (endpoint->is_open || turn_authenticate(turn) == 0)
+        endpoint->serve(turn);
+}
+
 /* Finds who is to answer, and lets it. True: the request leaves an event. */
 static bool route(struct turn *turn)
 {
     turn->mount = mount_find(turn->request.path, &turn->endpoint);
-    const struct dialect *dialect =
-        turn->mount != NULL ? dialect_by_endpoint(span_cstr(turn->endpoint)) : NULL;
-    const struct endpoint *endpoint = dialect == NULL ? find_endpoint(turn) : NULL;
-
-    if (turn->mount != NULL)
+    if (turn->mount != NULL) {
+        const struct dialect *dialect = dialect_by_endpoint(span_cstr(turn->endpoint));
         turn->event->mount = turn->mount->prefix;
-    if (dialect == NULL && endpoint == NULL) {
+        if (dialect != NULL) {
+            route_to_dialect(turn, dialect);
+            return true;
+        }
+    }
+    const struct endpoint *endpoint = find_endpoint(turn);
+    if (endpoint == NULL) {
         turn_fail(turn, &(struct failure){ .kind = FAILURE_NOT_FOUND });
         return true;
     }
-    turn->event->endpoint = dialect != NULL ? dialect->endpoint : endpoint->path;
-    if (endpoint != NULL && endpoint->is_probe)
-        scoreboard_end_request(turn->worker->process->record); /* leaves no event, however it ends */
-    else
-        turn_note(turn);
-    const char *allow = dialect != NULL ? "POST" : endpoint->allow;
-    if (!is_allowed(allow, turn->request.method)) {
-        fail_method(turn, allow);
-        return true;
-    }
-    if (dialect != NULL) {
-        if (turn_authenticate(turn) == 0)
-            serve_dialect(turn, dialect);
-        return true;
-    }
-    if (endpoint->is_open || turn_authenticate(turn) == 0)
-        endpoint->serve(turn);
+    route_to_endpoint(turn, endpoint);
     return !endpoint->is_probe;
 }
 

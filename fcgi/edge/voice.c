@@ -90,21 +90,22 @@ static void answer_health(struct engine_process *process, const struct record_re
                           struct buf *cgi)
 {
     struct span method = record_param(request, "REQUEST_METHOD");
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], id[REQUEST_ID_MAX + 1];
     struct buf body;
 
     read_path(request, path);
+    request_choose_id(record_param(request, "HTTP_X_REQUEST_ID"), id);
     const struct page *page = find_page(path);
     if (page == NULL) {
-        reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_NOT_FOUND }, ERROR_FORM_OPENAI, NULL);
+        reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_NOT_FOUND }, ERROR_FORM_OPENAI, id);
     } else if (!span_is(method, "GET") && !span_is(method, "HEAD")) {
         reply_compose_failure(cgi,
                               &(struct failure){ .kind = FAILURE_METHOD_NOT_ALLOWED, .allow = "GET, HEAD" },
-                              ERROR_FORM_OPENAI, NULL);
+                              ERROR_FORM_OPENAI, id);
     } else {
         buf_init(&body, PAGE_BYTES);
         int status = page->write(process->mapping, &body);
-        reply_compose(cgi, status, span_cstr(page->type), NULL, buf_span(&body));
+        reply_compose(cgi, status, span_cstr(page->type), id, buf_span(&body));
         buf_free(&body);
     }
 }

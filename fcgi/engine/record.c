@@ -121,17 +121,17 @@ struct span record_param(const struct record_reader *reader, const char *name)
     return (struct span){ NULL, 0 };
 }
 
-void record_put_header(unsigned char h[RECORD_HEADER_BYTES], enum record_type type, unsigned request_id,
+void record_put_header(unsigned char out[RECORD_HEADER_BYTES], enum record_type type, unsigned request_id,
                        size_t content, size_t padding)
 {
-    h[0] = VERSION;
-    h[1] = (unsigned char)type;
-    h[2] = (unsigned char)(request_id >> 8);
-    h[3] = (unsigned char)request_id;
-    h[4] = (unsigned char)(content >> 8);
-    h[5] = (unsigned char)content;
-    h[6] = (unsigned char)padding;
-    h[7] = 0;
+    out[0] = VERSION;
+    out[1] = (unsigned char)type;
+    out[2] = (unsigned char)(request_id >> 8);
+    out[3] = (unsigned char)request_id;
+    out[4] = (unsigned char)(content >> 8);
+    out[5] = (unsigned char)content;
+    out[6] = (unsigned char)padding;
+    out[7] = 0;
 }
 
 void record_write_reply(struct buf *out, unsigned request_id, struct span cgi)

@@ -6,7 +6,6 @@ import secrets
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
-import chat
 from processes import wait_until
 from tree import Tree, hostile, model
 
