@@ -16,6 +16,7 @@ enum {
     KEPT_CONNECTION_S = 30, /* providers close idle ones after a minute or so: do not meet them there */
     LINGER_MS = 100,        /* for the end of a reply whose last event has come */
     CONNECTIONS_KEPT = 16,
+    UPLOAD_BUFFER_BYTES = 16 * 1024, /* a TLS record; libcurl's 64 KiB would stay with every worker */
 };
 
 int exchange_init_master(struct error *e)
@@ -214,6 +215,7 @@ static void prepare(struct running *x, struct curl_slist *headers, struct trust 
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls_context);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, trust);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
     curl_easy_setopt(easy, CURLOPT_READDATA, x);
     curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
