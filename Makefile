@@ -55,7 +55,7 @@ BUILD_PACKAGES := gcc libc6-dev make pkg-config libfcgi-dev libcurl4-openssl-dev
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
 TEST_PACKAGES := $(RUN_PACKAGES) check procps python3-venv
 LINT_PACKAGES := $(BUILD_PACKAGES) check clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
-BENCH_PACKAGES := $(RUN_PACKAGES) wrk
+BENCH_PACKAGES := $(RUN_PACKAGES) wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 .DEFAULT_GOAL := all
@@ -151,6 +151,7 @@ format: packages-lint ## lay out all C files
 
 bench: packages-bench $(PROGRAMS) $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
 	@BUILD=$(BUILD) tests/bench/run
+	@BUILD=$(BUILD) tests/bench/memory
 
 install: $(PROGRAMS) ## into DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin

@@ -16,6 +16,8 @@ enum {
     KEPT_CONNECTION_S = 30, /* providers close idle ones after a minute or so: do not meet them there */
     LINGER_MS = 100,        /* for the end of a reply whose last event has come */
     CONNECTIONS_KEPT = 16,
+    SMALL_BODY_BYTES = 16 * 1024,
+    UPLOAD_BUFFER_BYTES = 16 * 1024, /* a TLS record; libcurl's 64 KiB would stay with every worker */
 };
 
 int exchange_init_master(struct error *e)
@@ -57,6 +59,7 @@ struct running {
     const struct exchange_receiver *receiver;
     struct exchange_result *result;
     struct splice_cursor sent;
+    char *small_body; /* in one piece; NULL: it is read as it is sent */
     uint64_t start_us;
     uint64_t last_byte_us; /* on the clock less the receiver's time */
     uint64_t linger_until_us;
@@ -187,14 +190,31 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
                : CURL_WRITEFUNC_ERROR;
 }
 
-static void prepare(struct running *x, struct curl_slist *headers, struct trust *trust)
+/* libcurl sends a body that it has in one piece together with the head: one system
+ * call and one packet less. */
+static void hand_over_small_body(struct running *x)
+{
+    const struct splice *body = x->request->body;
+    size_t size = splice_size(body);
+
+    if (size > SMALL_BODY_BYTES)
+        return;
+    x->small_body = xmalloc(size);
+    splice_read(body, &x->sent, x->small_body, size);
+    curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->small_body);
+}
+
+static void prepare(struct running *x, struct curl_slist *headers, struct exchange_client *client)
 {
     CURL *easy = x->easy;
 
     curl_easy_reset(easy); /* keeps the connections: they belong to the multi handle */
+    client->detail[0] = '\0';
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->detail);
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(x->request->body));
+    hand_over_small_body(x);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -212,8 +232,9 @@ static void prepare(struct running *x, struct curl_slist *headers, struct trust 
     curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); /* not the system's: `trust` is shared */
     curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls_context);
-    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, trust);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client->trust);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
     curl_easy_setopt(easy, CURLOPT_READDATA, x);
     curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
@@ -352,6 +373,8 @@ static void measure(struct running *x)
     r->tls_us = time_of(x->easy, CURLINFO_APPCONNECT_TIME_T);
     r->send_us = time_of(x->easy, CURLINFO_PRETRANSFER_TIME_T);
     curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
+    if (x->small_body != NULL)
+        r->bytes_out = time_of(x->easy, CURLINFO_SIZE_UPLOAD_T);
     r->is_reused = x->sends > 0 && connects == 0;
 }
 
@@ -377,7 +400,7 @@ void exchange_run(struct exchange_client *client, const struct exchange_request 
         .want = EXCHANGE_MORE,
     };
     x.last_byte_us = x.start_us;
-    prepare(&x, headers, client->trust);
+    prepare(&x, headers, client);
     if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
         while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))
             continue;
@@ -385,38 +408,28 @@ void exchange_run(struct exchange_client *client, const struct exchange_request 
         /* An exchange that is not over is ended here: its connection is closed. */
         curl_multi_remove_handle(client->multi, client->easy);
     }
+    if (client->detail[0] != '\0')
+        out->detail = client->detail;
     curl_easy_reset(client->easy); /* forgets the headers, and the key in them */
+    free(x.small_body);
 }
 
 const char *exchange_end_name(enum exchange_end end)
 {
-    switch (end) {
-    case EXCHANGE_END_WHOLE:
-        return "whole";
-    case EXCHANGE_END_ENOUGH:
-        return "enough";
-    case EXCHANGE_END_CUT:
-        return "cut";
-    case EXCHANGE_END_RESET:
-        return "reset";
-    case EXCHANGE_END_REFUSED:
-        return "refused";
-    case EXCHANGE_END_UNRESOLVED:
-        return "unresolved";
-    case EXCHANGE_END_TLS:
-        return "tls";
-    case EXCHANGE_END_INVALID:
-        return "invalid";
-    case EXCHANGE_END_TIMEOUT_CONNECT:
-        return "timeout_connect";
-    case EXCHANGE_END_TIMEOUT_FIRST_CONTENT:
-        return "timeout_first_content";
-    case EXCHANGE_END_TIMEOUT_IDLE:
-        return "timeout_idle";
-    case EXCHANGE_END_TIMEOUT_CHAIN:
-        return "timeout_chain";
-    case EXCHANGE_END_CALLER_LEFT:
-        return "caller_left";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [EXCHANGE_END_WHOLE] = "whole",
+        [EXCHANGE_END_ENOUGH] = "enough",
+        [EXCHANGE_END_CUT] = "cut",
+        [EXCHANGE_END_RESET] = "reset",
+        [EXCHANGE_END_REFUSED] = "refused",
+        [EXCHANGE_END_UNRESOLVED] = "unresolved",
+        [EXCHANGE_END_TLS] = "tls",
+        [EXCHANGE_END_INVALID] = "invalid",
+        [EXCHANGE_END_TIMEOUT_CONNECT] = "timeout_connect",
+        [EXCHANGE_END_TIMEOUT_FIRST_CONTENT] = "timeout_first_content",
+        [EXCHANGE_END_TIMEOUT_IDLE] = "timeout_idle",
+        [EXCHANGE_END_TIMEOUT_CHAIN] = "timeout_chain",
+        [EXCHANGE_END_CALLER_LEFT] = "caller_left",
+    };
+    return names[end];
 }

@@ -92,8 +92,9 @@ struct exchange_result {
     uint64_t dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
     uint64_t receiver_us; /* spent in the receiver */
     uint64_t bytes_in, bytes_out;
-    bool is_reused;   /* over a kept connection */
-    unsigned replays; /* sends beyond the first: at most 1 */
+    bool is_reused;     /* over a kept connection */
+    const char *detail; /* libcurl's sentence about a failure, until the next exchange; NULL: it has none */
+    unsigned replays;   /* sends beyond the first: at most 1 */
 };
 
 /* Runs it to its end. Always fills *out. */

@@ -8,6 +8,7 @@ struct exchange_client {
     CURLM *multi; /* owns the connections */
     CURL *easy;   /* of the exchange that runs */
     struct trust *trust;
+    char detail[CURL_ERROR_SIZE]; /* what libcurl says of a failure */
 };
 
 #endif

@@ -15,6 +15,7 @@ struct attempt {
     bool is_relaying;   /* the head was a 2xx */
     struct buf failed;  /* the body of any other, at most SIGNATURE_BODY_MAX of it */
     bool is_failed_cut; /* it was longer */
+    const char *detail; /* of a failed exchange, or NULL */
     struct span retry_after, retry_after_ms, amzn_error_type, content_type; /* arena copies */
     int status;
 };

@@ -22,6 +22,7 @@ void attempt_note_exchange(struct attempt *a, const struct exchange_result *r, u
     struct request_event *event = a->errand->turn->event;
     struct attempt_event *e = a->event;
 
+    a->detail = r->detail;
     e->dns_us = r->dns_us;
     e->connect_us = r->connect_us;
     e->tls_us = r->tls_us;
@@ -51,6 +52,8 @@ static void log_failure(const struct attempt *a, const struct attempt_outcome *o
         jw_member_int(w, "status", out->status);
     if (a->event->provider_code != NULL)
         log_field_text(w, "code", span_cstr(a->event->provider_code));
+    if (a->detail != NULL)
+        log_field_text(w, "detail", span_cstr(a->detail));
     if (message.len > 0)
         log_field_text(w, "upstream_message", message);
     log_end();

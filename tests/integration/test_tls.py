@@ -1,5 +1,7 @@
 """Upstreams behind TLS: those that nobody vouches for get no request, and fall back."""
 
+import json
+
 import pytest
 
 import chat
@@ -8,7 +10,7 @@ from scripts import answer, close, data, end, hang, head, reset, stream
 from test_deadlines import Timed, reasons
 from tree import Tree, at, hostile, model
 
-IMPOSTORS = ("untrusted", "expired", "misnamed")
+IMPOSTORS = {"untrusted": "issuer certificate", "expired": "expired", "misnamed": "subject name"}  # what the log says
 CONNECT_MS = 400
 
 TREE = Tree(
@@ -45,6 +47,8 @@ def test_an_upstream_that_nobody_vouches_for_gets_no_request_and_the_next_one_an
     event = gateway.event(reply)
     assert reasons(event)[0] == ("connect", "tls")
     assert event["attempts"][0]["bytes_out"] == 0
+    (line,) = [line for line in gateway.router.log_text().splitlines() if reply.request_id in line]
+    assert IMPOSTORS[kind] in json.loads(line)["detail"]
     assert len(gateway.upstream.records) == 1
 
 

@@ -89,6 +89,11 @@ static struct exchange_result post_to(struct trust *trust, const char *url)
     ck_assert_int_eq(exchange_init_master(&e), 0);
     ck_assert_int_eq(exchange_open(trust, &client, &e), 0);
     exchange_run(client, &request, &receiver, &result);
+    if (result.detail != NULL) { /* it goes with the client */
+        static char kept[256];
+        snprintf(kept, sizeof(kept), "%s", result.detail);
+        result.detail = kept;
+    }
     exchange_close(client);
     return result;
 }
@@ -102,17 +107,21 @@ static const struct {
     long ends_in_s;
     const char *host;
     enum exchange_end end;
+    const char *detail; /* is in it */
 } servers[] = {
-    { "a name", OURS, "DNS:localhost", 3600, "localhost", EXCHANGE_END_WHOLE },
-    { "one name of several", OURS, "DNS:other.example,DNS:localhost", 3600, "localhost", EXCHANGE_END_WHOLE },
-    { "an address", OURS, "IP:127.0.0.1", 3600, "127.0.0.1", EXCHANGE_END_WHOLE },
-    { "another authority", THEIRS, "DNS:localhost", 3600, "localhost", EXCHANGE_END_TLS },
-    { "no authority", NOBODY, "DNS:localhost", 3600, "localhost", EXCHANGE_END_TLS },
-    { "another name", OURS, "DNS:other.example", 3600, "localhost", EXCHANGE_END_TLS },
-    { "another address", OURS, "IP:127.0.0.2", 3600, "127.0.0.1", EXCHANGE_END_TLS },
-    { "a name for an address", OURS, "DNS:localhost", 3600, "127.0.0.1", EXCHANGE_END_TLS },
-    { "an address written as a name", OURS, "DNS:127.0.0.1", 3600, "127.0.0.1", EXCHANGE_END_TLS },
-    { "an expired certificate", OURS, "DNS:localhost", -3600, "localhost", EXCHANGE_END_TLS },
+    { "a name", OURS, "DNS:localhost", 3600, "localhost", EXCHANGE_END_WHOLE, NULL },
+    { "one name of several", OURS, "DNS:other.example,DNS:localhost", 3600, "localhost", EXCHANGE_END_WHOLE,
+      NULL },
+    { "an address", OURS, "IP:127.0.0.1", 3600, "127.0.0.1", EXCHANGE_END_WHOLE, NULL },
+    { "another authority", THEIRS, "DNS:localhost", 3600, "localhost", EXCHANGE_END_TLS,
+      "issuer certificate" },
+    { "no authority", NOBODY, "DNS:localhost", 3600, "localhost", EXCHANGE_END_TLS, "issuer certificate" },
+    { "another name", OURS, "DNS:other.example", 3600, "localhost", EXCHANGE_END_TLS, "subject name" },
+    { "another address", OURS, "IP:127.0.0.2", 3600, "127.0.0.1", EXCHANGE_END_TLS, "subject name" },
+    { "a name for an address", OURS, "DNS:localhost", 3600, "127.0.0.1", EXCHANGE_END_TLS, "subject name" },
+    { "an address written as a name", OURS, "DNS:127.0.0.1", 3600, "127.0.0.1", EXCHANGE_END_TLS,
+      "subject name" },
+    { "an expired certificate", OURS, "DNS:localhost", -3600, "localhost", EXCHANGE_END_TLS, "expired" },
 };
 
 START_TEST(only_a_server_that_our_authority_vouches_for_by_this_name_gets_a_request)
@@ -127,6 +136,9 @@ START_TEST(only_a_server_that_our_authority_vouches_for_by_this_name_gets_a_requ
     struct exchange_result result = post_to(servers[_i].trusted == NOBODY ? NULL : &trust, url);
     unsigned requests = server_process_stop(&server);
     ck_assert_msg(result.end == servers[_i].end, "%s: %s", servers[_i].what, exchange_end_name(result.end));
+    ck_assert_msg(is_trusted ? result.detail == NULL
+                             : result.detail != NULL && strstr(result.detail, servers[_i].detail) != NULL,
+                  "%s: \"%s\"", servers[_i].what, result.detail == NULL ? "(none)" : result.detail);
     ck_assert_uint_eq(requests, is_trusted);
     ck_assert_uint_eq(result.bytes_out, is_trusted ? 2 : 0);
     trust_free(&trust);
