@@ -1,6 +1,6 @@
 /*
- * The config keeper: looks at the store once a second, and on SIGHUP; compiles
- * what changed into a snapshot, writes its file and publishes its generation. A
+ * The config keeper: looks at the store when it hears of a change, once a second,
+ * and on SIGHUP; compiles what changed into a snapshot, writes its file and publishes its generation. A
  * value that cannot be read or is not valid is reported, and the last good
  * snapshot stays in force.
  */
@@ -116,8 +116,9 @@ int keeper_run(struct engine_process *process, const struct router_shared *share
         arena_free(k.arena);
         return 1;
     }
+    int watch = store_watch_fd(k.store);
     for (look(&k, true); !engine_is_stopping(); look(&k, engine_take_hangup()))
-        engine_wait(process, LOOK_MS);
+        engine_wait_readable(process, watch, LOOK_MS);
     store_close(k.store);
     arena_free(k.arena);
     return 0;

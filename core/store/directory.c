@@ -13,12 +13,14 @@
 #include "core/base/file.h"
 #include "core/crypto/digest.h"
 #include "core/json/writer.h"
+#include "core/store/directory_watch_internal.h"
 
 enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600, LOG_RECORD_BYTES = 2048 };
 
 struct directory_store {
     struct store base;
     char *path; /* STATE_DIR/configkv */
+    struct directory_watch watch;
 };
 
 static struct directory_store *directory_of(struct store *store)
@@ -29,6 +31,7 @@ static struct directory_store *directory_of(struct store *store)
 static void directory_close(struct store *store)
 {
     struct directory_store *d = directory_of(store);
+    directory_watch_end(&d->watch);
     free(d->path);
     free(d);
 }
@@ -212,6 +215,7 @@ static int directory_stamp(struct store *store, uint64_t *stamp, struct error *e
     struct directory_store *d = directory_of(store);
     uint64_t sum = 0; /* a sum, because a directory has no order */
     int result = 0;
+    directory_watch_take(&d->watch, d->path); /* first: what changes while we look is heard again */
     DIR *dir = opendir(d->path);
     if (dir == NULL)
         return error_set(e, ERR_SYSTEM, "cannot open %s: %s", d->path, strerror(errno));
@@ -233,8 +237,19 @@ static int directory_stamp(struct store *store, uint64_t *stamp, struct error *e
     return result;
 }
 
-static const struct store_ops directory_ops = { directory_close, directory_get, directory_put,
-                                                directory_stamp };
+static int directory_watch_fd(struct store *store)
+{
+    struct directory_store *d = directory_of(store);
+    return directory_watch_begin(&d->watch, d->path);
+}
+
+static const struct store_ops directory_ops = {
+    .close = directory_close,
+    .get = directory_get,
+    .put = directory_put,
+    .stamp = directory_stamp,
+    .watch_fd = directory_watch_fd,
+};
 
 int store_open_directory(const char *state_dir, struct store **out, struct error *e)
 {
@@ -245,6 +260,7 @@ int store_open_directory(const char *state_dir, struct store **out, struct error
         struct directory_store *d = xcalloc(1, sizeof(*d));
         d->base.ops = &directory_ops;
         d->path = xstrdup(path);
+        d->watch = (struct directory_watch){ .fd = -1, .wd = -1 };
         *out = &d->base;
     }
     arena_free(arena);

@@ -45,3 +45,8 @@ int store_stamp(struct store *store, uint64_t *stamp, struct error *e)
 {
     return store->ops->stamp(store, stamp, e);
 }
+
+int store_watch_fd(struct store *store)
+{
+    return store->ops->watch_fd(store);
+}

@@ -53,4 +53,10 @@ int store_put(struct store *store, const char *key, struct span raw, const char 
  * cheap, so that the keeper can ask often. ERR_SYSTEM: the store is down. */
 int store_stamp(struct store *store, uint64_t *stamp, struct error *e);
 
+/* A descriptor that is readable when something may have changed since the last
+ * store_stamp, which makes it unreadable again; the store's own, valid until it is
+ * closed. It hears most changes and hears them at once, but not all: whoever waits
+ * for it still asks for the stamp now and then. -1: there is none. */
+int store_watch_fd(struct store *store);
+
 #endif

@@ -12,6 +12,7 @@ struct store_ops {
                const char *author, char version[STORE_VERSION_BYTES], char current[STORE_VERSION_BYTES],
                struct error *e);
     int (*stamp)(struct store *store, uint64_t *stamp, struct error *e);
+    int (*watch_fd)(struct store *store);
 };
 
 /* An implementation's own struct begins with this one. */

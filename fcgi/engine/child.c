@@ -74,10 +74,16 @@ void child_begin(struct engine_process *process, int master_pid)
     sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-void engine_wait(const struct engine_process *process, unsigned timeout_ms)
+void engine_wait_readable(const struct engine_process *process, int fd, unsigned timeout_ms)
 {
     struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
-    ppoll(NULL, 0, &timeout, &process->open_mask);
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    ppoll(&p, fd >= 0 ? 1 : 0, &timeout, &process->open_mask);
+}
+
+void engine_wait(const struct engine_process *process, unsigned timeout_ms)
+{
+    engine_wait_readable(process, -1, timeout_ms);
 }
 
 /* A worker retires after max_requests, give or take a tenth, so that what a

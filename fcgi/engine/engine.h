@@ -90,4 +90,7 @@ bool engine_take_hangup(void);
 /* In a role: waits for a signal, at most timeout_ms. */
 void engine_wait(const struct engine_process *process, unsigned timeout_ms);
 
+/* The same, and no longer than until `fd` is readable; -1: there is none. */
+void engine_wait_readable(const struct engine_process *process, int fd, unsigned timeout_ms);
+
 #endif

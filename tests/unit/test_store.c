@@ -1,6 +1,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,6 +255,114 @@ START_TEST(the_stamp_ignores_hidden_and_other_files)
 }
 END_TEST
 
+static bool is_heard(int watch)
+{
+    struct pollfd p = { .fd = watch, .events = POLLIN };
+    return poll(&p, 1, 0) > 0;
+}
+
+static void change_by_put(void)
+{
+    ck_assert_int_eq(put("2", "*"), 0);
+}
+
+static void change_by_edit(void)
+{
+    write_file("K.json", "3");
+}
+
+static void change_by_rename(void)
+{
+    write_file("other", "4");
+    stamp();
+    ck_assert_int_eq(rename(path_of("other"), path_of("K.json")), 0);
+}
+
+static void change_by_removal(void)
+{
+    ck_assert_int_eq(unlink(path_of("K.json")), 0);
+}
+
+static void change_by_moving_away(void)
+{
+    ck_assert_int_eq(rename(path_of("K.json"), arena_printf(arena, "%s/K.json", dir)), 0);
+}
+
+static void change_by_removing_all(void)
+{
+    ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", path_of(""))), 0);
+}
+
+static const struct watch_row {
+    const char *what;
+    void (*change)(void);
+} watch_rows[] = {
+    { "a put", change_by_put },
+    { "an edit", change_by_edit },
+    { "a replacement", change_by_rename },
+    { "a removal", change_by_removal },
+    { "a move", change_by_moving_away },
+    { "the directory's removal", change_by_removing_all },
+};
+
+START_TEST(a_change_is_heard_until_the_stamp_is_asked_for)
+{
+    const struct watch_row *row = &watch_rows[_i];
+    uint64_t ignored;
+    ck_assert_int_eq(put("1", NULL), 0);
+    int watch = store_watch_fd(store);
+    ck_assert_int_ge(watch, 0);
+    ck_assert_int_eq(store_watch_fd(store), watch);
+    stamp();
+    ck_assert(!is_heard(watch));
+    row->change();
+    ck_assert_msg(is_heard(watch), "%s is not heard", row->what);
+    store_stamp(store, &ignored, NULL);
+    ck_assert_msg(!is_heard(watch), "%s is heard for ever", row->what);
+}
+END_TEST
+
+START_TEST(what_is_only_begun_or_read_is_not_heard)
+{
+    struct store_value value;
+    ck_assert_int_eq(put("1", NULL), 0);
+    int watch = store_watch_fd(store);
+    stamp();
+    ck_assert_int_eq(store_get(store, "K", arena, &value, &e), 0);
+    int fd = open(path_of("K.json"), O_WRONLY | O_TRUNC);
+    ck_assert_int_eq(write(fd, "{", 1), 1);
+    ck_assert(!is_heard(watch));
+    close(fd);
+    ck_assert(is_heard(watch));
+}
+END_TEST
+
+/* As by an operator who prepares another one and moves it into place, and with
+ * nothing there in between. */
+START_TEST(a_directory_that_is_replaced_is_heard_and_the_new_one_watched)
+{
+    int watch = store_watch_fd(store);
+    const char *now = path_of(""), *fresh = arena_printf(arena, "%s/fresh", dir);
+    uint64_t ignored;
+    for (int i = 0; i < 3; i++) {
+        stamp();
+        ck_assert_int_eq(mkdir(fresh, 0700), 0);
+        ck_assert_int_eq(rename(now, arena_printf(arena, "%s/old%d", dir, i)), 0);
+        ck_assert(is_heard(watch));
+        if (i == 1) {
+            ck_assert_int_eq(store_stamp(store, &ignored, &e), ERR_SYSTEM);
+            ck_assert(!is_heard(watch));
+        }
+        ck_assert_int_eq(rename(fresh, now), 0);
+        ck_assert(is_heard(watch));
+        stamp();
+        ck_assert(!is_heard(watch));
+        write_file("K.json", "1");
+        ck_assert_msg(is_heard(watch), "a change in the new directory is not heard");
+    }
+}
+END_TEST
+
 START_TEST(the_store_is_down_without_its_directory)
 {
     uint64_t s = 7;
@@ -313,6 +422,10 @@ int main(void)
     tcase_add_test(tests, a_file_that_is_too_large_or_no_file_is_an_error);
     tcase_add_test(tests, the_stamp_changes_with_a_put_an_edit_a_replacement_and_a_removal);
     tcase_add_test(tests, the_stamp_ignores_hidden_and_other_files);
+    tcase_add_loop_test(tests, a_change_is_heard_until_the_stamp_is_asked_for, 0,
+                        sizeof(watch_rows) / sizeof(watch_rows[0]));
+    tcase_add_test(tests, what_is_only_begun_or_read_is_not_heard);
+    tcase_add_test(tests, a_directory_that_is_replaced_is_heard_and_the_new_one_watched);
     tcase_add_test(tests, the_store_is_down_without_its_directory);
     tcase_add_test(tests, concurrent_writers_lose_no_change);
     suite_add_tcase(suite, tests);
