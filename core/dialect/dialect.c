@@ -4,15 +4,6 @@ static const struct dialect *const dialects[] = { &dialect_chat };
 
 enum { N_DIALECTS = sizeof(dialects) / sizeof(dialects[0]) };
 
-const struct dialect *dialect_by_name(struct span name)
-{
-    for (size_t i = 0; i < N_DIALECTS; i++) {
-        if (span_is(name, dialects[i]->name))
-            return dialects[i];
-    }
-    return NULL;
-}
-
 const struct dialect *dialect_by_endpoint(struct span path)
 {
     for (size_t i = 0; i < N_DIALECTS; i++) {

@@ -105,9 +105,6 @@ struct dialect {
 
 extern const struct dialect dialect_chat;
 
-/* NULL if there is none. */
-const struct dialect *dialect_by_name(struct span name);
-
 /* The dialect whose endpoint is `path` (below the mount, without a leading slash); NULL if none. */
 const struct dialect *dialect_by_endpoint(struct span path);
 

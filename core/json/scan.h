@@ -100,8 +100,4 @@ bool json_string_is(struct span raw, const char *text);
  * fraction and exponent and fits. */
 bool json_int(struct span raw, long long *out);
 
-/* Whether the bytes are well-formed UTF-8 (RFC 3629); *offset (may be NULL)
- * receives the place of the first fault. */
-bool utf8_valid(struct span text, size_t *offset);
-
 #endif

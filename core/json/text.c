@@ -57,22 +57,6 @@ size_t utf8_encode(uint32_t code, char out[UTF8_BYTES_MAX])
     return n;
 }
 
-bool utf8_valid(struct span text, size_t *offset)
-{
-    const unsigned char *p = (const unsigned char *)text.ptr;
-    size_t at = 0, need;
-    while (at < text.len) {
-        size_t n = utf8_prefix(p + at, text.len - at, &need);
-        if (n != need || need == 0) {
-            if (offset != NULL)
-                *offset = at + n;
-            return false;
-        }
-        at += n;
-    }
-    return true;
-}
-
 static uint32_t hex4(const char *p)
 {
     uint32_t value = 0;

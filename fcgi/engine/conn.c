@@ -149,12 +149,6 @@ int conn_read_end(struct conn *conn)
     return n == 0 ? 0 : ERR_FORMAT;
 }
 
-bool conn_is_gone(const struct conn *conn)
-{
-    struct pollfd p = { .fd = conn->fd, .events = POLLIN | POLLRDHUP };
-    return conn->is_broken || (conn->is_input_read && poll(&p, 1, 0) > 0);
-}
-
 /* Waits until the front end takes more. */
 static int wait_writable(struct conn *conn, uint64_t deadline_us)
 {

@@ -80,9 +80,6 @@ int conn_end(struct conn *conn);
  * looks like a clean end through nginx; an invalid record does not. */
 void conn_abort(struct conn *conn);
 
-/* Whether the front end has closed its side. Does not wait. */
-bool conn_is_gone(const struct conn *conn);
-
 /* Closes and forgets the request. If the front end is still sending, what it
  * sends is discarded for up to a second, so that it can read the reply. */
 void conn_close(struct conn *conn);

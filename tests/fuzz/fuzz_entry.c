@@ -11,6 +11,7 @@
 #include "core/config/mask.h"
 #include "core/json/scan.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/utf8.h"
 
 enum { FAULTS_MAX_SHOWN = 100 };
 
@@ -42,7 +43,7 @@ static void check_faults(int r, const struct entry_faults *faults)
         const struct entry_fault *fault = &faults->items[i];
         fuzz_check(fault->path[0] == '\0' || fault->path[0] == '/', "a fault's path is a JSON pointer");
         fuzz_check(fault->message[0] != '\0', "a fault has a message");
-        fuzz_check(utf8_valid(span_cstr(fault->path), NULL) && utf8_valid(span_cstr(fault->message), NULL),
+        fuzz_check(is_utf8(span_cstr(fault->path)) && is_utf8(span_cstr(fault->message)),
                    "a fault can be shown");
     }
 }

@@ -9,6 +9,7 @@
 #include "core/base/err.h"
 #include "core/json/scan.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/utf8.h"
 
 enum { N_WANTS = 11 };
 
@@ -41,7 +42,7 @@ static void check_string(struct scan *s, struct span raw)
     fuzz_check(raw.len >= 2 && raw.ptr[0] == '"' && raw.ptr[raw.len - 1] == '"', "a string has its quotes");
     fuzz_check(text.ptr[text.len] == '\0' && text.len <= raw.len - 2,
                "a decoded text has its NUL, and is no longer");
-    fuzz_check(utf8_valid(text, NULL), "a decoded text is UTF-8");
+    fuzz_check(is_utf8(text), "a decoded text is UTF-8");
     fuzz_check(json_string_is(raw, text.ptr) == (strlen(text.ptr) == text.len),
                "a string is its decoded text");
 }

@@ -450,11 +450,9 @@ START_TEST(the_dialects_mark_is_read_as_its_end)
 }
 END_TEST
 
-START_TEST(a_dialect_is_found_by_name_and_by_endpoint)
+START_TEST(a_dialect_is_found_by_its_endpoint)
 {
-    ck_assert_ptr_eq(dialect_by_name(span_cstr("chat")), &dialect_chat);
     ck_assert_ptr_eq(dialect_by_endpoint(span_cstr("chat/completions")), &dialect_chat);
-    ck_assert_ptr_null(dialect_by_name(span_cstr("chat/completions")));
     ck_assert_ptr_null(dialect_by_endpoint(span_cstr("/chat/completions")));
     ck_assert_ptr_null(dialect_by_endpoint(span_cstr("")));
 }
@@ -474,7 +472,7 @@ int main(void)
     tcase_add_loop_test(tcase, usage_is_found_in_the_tail_of_a_large_reply, 0, (int)COUNT(tails));
     tcase_add_test(tcase, an_error_event_is_whole_and_is_read_as_an_error);
     tcase_add_test(tcase, the_dialects_mark_is_read_as_its_end);
-    tcase_add_test(tcase, a_dialect_is_found_by_name_and_by_endpoint);
+    tcase_add_test(tcase, a_dialect_is_found_by_its_endpoint);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
