@@ -24,6 +24,7 @@ static atomic_uint lookups;
 
 /* "*.stall": nobody answers for STALL_MS; "*.none": there is no such name; any
  * other is an address of this machine where nobody listens. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): glibc's are reserved names */
 int getaddrinfo(const char *restrict name, const char *restrict service,
                 const struct addrinfo *restrict hints, struct addrinfo **restrict out)
 {
@@ -56,6 +57,7 @@ int getaddrinfo(const char *restrict name, const char *restrict service,
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 void freeaddrinfo(struct addrinfo *list)
 {
     free(list);
