@@ -15,10 +15,10 @@
 #include "core/base/arena.h"
 #include "core/base/buf.h"
 #include "core/base/span.h"
+#include "core/dialect/sse.h"
 #include "core/json/scan.h"
 #include "core/json/splice.h"
 #include "core/record/usage.h"
-#include "core/upstream/sse.h"
 
 /* What a request's body says, of what we care about. Spans point into the body. */
 struct request_facts {

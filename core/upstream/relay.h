@@ -15,8 +15,8 @@
 #include "core/base/buf.h"
 #include "core/base/span.h"
 #include "core/dialect/dialect.h"
+#include "core/dialect/sse.h"
 #include "core/upstream/exchange.h"
-#include "core/upstream/sse.h"
 
 enum {
     RELAY_HOLD_BYTES = 64 * 1024,    /* of a stream, before content */
