@@ -32,7 +32,9 @@ struct relay_sink {
     /* Status 200 and this media type; `whole_bytes` is the body's length, or -1
      * if it is not known. Called once, right before the first write. */
     int (*commit)(void *ctx, struct span content_type, int64_t whole_bytes);
-    int (*write)(void *ctx, struct span bytes);
+    /* `is_last`: nothing follows, so that the end of the reply can leave with
+     * these bytes. A plain reply beyond RELAY_PLAIN_BYTES ends without it. */
+    int (*write)(void *ctx, struct span bytes, bool is_last);
 };
 
 enum relay_end {

@@ -100,10 +100,11 @@ static int commit(void *ctx, struct span content_type, int64_t whole_bytes)
     return 0;
 }
 
-static int write_out(void *ctx, struct span bytes)
+static int write_out(void *ctx, struct span bytes, bool is_last)
 {
     struct attempt *a = ctx;
-    return reply_write(&a->errand->turn->reply, bytes);
+    struct reply *reply = &a->errand->turn->reply;
+    return is_last ? reply_finish(reply, bytes) : reply_write(reply, bytes);
 }
 
 /* --- from the upstream --- */

@@ -28,7 +28,7 @@ enum { NEVER = -1, OUT_BYTES = 4 * 1024 * 1024 };
 struct caller {
     struct buf bytes;
     int commits, calls, fails_at; /* the call that fails, from 0 */
-    bool has_failed;
+    bool has_failed, has_last;
     char type[128];
     int64_t whole_bytes;
 };
@@ -50,11 +50,13 @@ static int on_commit(void *ctx, struct span content_type, int64_t whole_bytes)
     return answer_call(caller);
 }
 
-static int on_write(void *ctx, struct span bytes)
+static int on_write(void *ctx, struct span bytes, bool is_last)
 {
     struct caller *caller = ctx;
     ck_assert_msg(caller->commits == 1, "written before the commitment");
     ck_assert_msg(bytes.len > 0, "an empty write");
+    ck_assert_msg(!caller->has_last, "written after the last bytes");
+    caller->has_last = is_last;
     int r = answer_call(caller);
     if (r == 0)
         ck_assert_int_eq(buf_append_span(&caller->bytes, bytes), 0);
@@ -105,6 +107,10 @@ static void finish(struct run *run, bool is_whole)
     ck_assert_int_eq(run->relay.is_committed,
                      run->caller.commits == 1 && !(run->caller.calls == 1 && run->caller.has_failed));
     ck_assert_uint_eq(run->relay.bytes_out, run->caller.bytes.len);
+    ck_assert_msg(!run->caller.has_last || run->relay.end == RELAY_FINISHED || run->caller.has_failed,
+                  "the last bytes of a reply that did not finish");
+    ck_assert_msg(run->caller.has_last || run->relay.end != RELAY_FINISHED || run->relay.is_passing,
+                  "a finished reply without last bytes");
 }
 
 static void end(struct run *run)
@@ -320,8 +326,10 @@ START_TEST(a_committed_stream_has_one_end)
     feed_in_pieces(&run, span_cstr(replies[_i].reply), 7);
     finish(&run, replies[_i].is_whole);
     bool is_finished = run.relay.end == RELAY_FINISHED;
-    if (run.relay.is_committed && run.relay.is_stream && !is_finished)
+    if (run.relay.is_committed && run.relay.is_stream && !is_finished) {
         ck_assert_int_eq(relay_fail(&run.relay, &cut_error), 0);
+        ck_assert_msg(run.caller.has_last, "nothing follows the error event");
+    }
     struct span got = buf_span(&run.caller.bytes);
     if (run.relay.is_committed && run.relay.is_stream) {
         char lines[2048];
