@@ -13,5 +13,6 @@ bool chat_is_finished(const struct stream_state *state);
 void chat_judge_plain(struct span body, struct plain_facts *facts);
 void chat_read_tail(struct span tail, struct usage *usage);
 void chat_write_error_event(struct buf *out, const struct stream_error *error);
+void chat_write_refusal_event(struct buf *out, struct span body, const struct stream_error *error);
 
 #endif

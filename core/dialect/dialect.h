@@ -69,6 +69,7 @@ struct stream_error {
     const char *message;
     const char *type;
     const char *code;
+    struct span details; /* JSON, whatever it says; empty: none */
 };
 
 struct dialect {
@@ -76,6 +77,7 @@ struct dialect {
     const char *endpoint;      /* the path below a mount */
     const char *stream_type;   /* media type of a stream */
     const char *terminal_mark; /* the bytes that end a whole stream */
+    const char *heartbeat;     /* bytes that say nothing, for between two events; NULL: there are none */
 
     /* Reads a request. 0, or ERR_FORMAT with *fault. */
     int (*read_request)(struct span body, struct arena *arena, struct request_facts *facts,
@@ -101,6 +103,11 @@ struct dialect {
 
     /* The error event, whole, blank line included. */
     void (*write_error_event)(struct buf *out, const struct stream_error *error);
+
+    /* An upstream's refusal of a request as an error event: the upstream's own
+     * text where a client would see the error in it, else `error` with that text
+     * as its details if it is JSON. */
+    void (*write_refusal_event)(struct buf *out, struct span body, const struct stream_error *error);
 };
 
 extern const struct dialect dialect_chat;

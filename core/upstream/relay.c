@@ -298,6 +298,13 @@ void relay_finish(struct relay *relay, bool is_whole)
         finish_stream(relay, is_whole);
 }
 
+bool relay_is_between_events(const struct relay *relay)
+{
+    if (!relay->is_committed)
+        return true;
+    return relay->is_stream && relay->end == RELAY_OPEN && !relay->framer.in_large;
+}
+
 int relay_fail(struct relay *relay, const struct stream_error *error)
 {
     struct buf event;

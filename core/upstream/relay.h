@@ -87,6 +87,10 @@ enum exchange_want relay_feed(struct relay *relay, struct span piece);
  * that did not has no ending yet, which is for relay_fail to write. */
 void relay_finish(struct relay *relay, bool is_whole);
 
+/* Whether bytes that are not the upstream's may go to the caller now: what it
+ * has of this reply is nothing, or whole events of a stream that goes on. */
+bool relay_is_between_events(const struct relay *relay);
+
 /* Ends a committed stream with the dialect's error event. 0 or the sink's error. */
 int relay_fail(struct relay *relay, const struct stream_error *error);
 

@@ -87,24 +87,28 @@ static const char **make_headers(const struct attempt *a, const char *key_line)
 static int commit(void *ctx, struct span content_type, int64_t whole_bytes)
 {
     struct attempt *a = ctx;
-    struct turn *turn = a->errand->turn;
-
-    turn->event->is_committed = true;
-    turn->event->ttft_us = clock_monotonic_us() - turn->start_us;
-    scoreboard_enter(turn->worker->process->record, STAGE_STREAMING);
-    reply_start(&turn->reply, a->status, content_type, whole_bytes);
-    if (a->errand->facts->is_stream) {
-        reply_header(&turn->reply, "Cache-Control", span_cstr("no-cache"));
-        reply_header(&turn->reply, "X-Accel-Buffering", span_cstr("no")); /* nginx: every chunk at once */
-    }
+    answer_commit(a->errand->answer, a->status, content_type, whole_bytes);
     return 0;
 }
 
 static int write_out(void *ctx, struct span bytes, bool is_last)
 {
     struct attempt *a = ctx;
-    struct reply *reply = &a->errand->turn->reply;
-    return is_last ? reply_finish(reply, bytes) : reply_write(reply, bytes);
+    return answer_write(a->errand->answer, bytes, is_last);
+}
+
+static uint64_t heartbeat_due_us(void *ctx)
+{
+    const struct attempt *a = ctx;
+    if (a->is_relaying && !relay_is_between_events(&a->relay))
+        return UINT64_MAX;
+    return answer_heartbeat_due_us(a->errand->answer);
+}
+
+static int send_heartbeat(void *ctx)
+{
+    const struct attempt *a = ctx;
+    return answer_heartbeat(a->errand->answer);
 }
 
 /* --- from the upstream --- */
@@ -194,6 +198,7 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
         *result = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
         return;
     }
+    const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
     const struct exchange_request request = {
         .url = snap_cstr(turn->root, upstream->url),
         .headers = headers,
@@ -205,6 +210,7 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
             .idle_ms = errand->model->stream_idle_timeout_ms,
             .chain_us = errand->deadline_us,
         },
+        .beat = &beat,
         .caller_fd = conn_watch_fd(turn->request.conn),
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
@@ -233,7 +239,8 @@ void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struc
     a.event = event_add_attempt(turn->event);
     buf_init(&a.failed, SIGNATURE_BODY_MAX);
     attempt_note_candidate(&a);
-    scoreboard_enter(turn->worker->process->record, STAGE_WAITING);
+    if (!turn->reply.is_started)
+        scoreboard_enter(turn->worker->process->record, STAGE_WAITING);
     uint64_t start = clock_monotonic_us();
     a.event->start_us = start - turn->start_us;
     exchange(&a, make_headers(&a, key_line), &result);

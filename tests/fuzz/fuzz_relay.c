@@ -149,7 +149,11 @@ static void read_stream(struct span bytes, bool has_bom, struct reading *reading
  * upstream's stream began with it, and not where what came before was not passed on. */
 static void check_ending(struct run *run, bool has_bom)
 {
-    static const struct stream_error error = { "broke off", "server_error", "upstream_unavailable" };
+    static const struct stream_error error = {
+        .message = "broke off",
+        .type = "server_error",
+        .code = "upstream_unavailable",
+    };
     struct reading reading;
 
     if (run->caller.has_failed || !run->relay.is_committed)

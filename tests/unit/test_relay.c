@@ -315,8 +315,11 @@ START_TEST(a_reply_that_is_cut_into_two_pieces_anywhere_is_the_same)
 }
 END_TEST
 
-static const struct stream_error cut_error = { "The reply broke off.", "server_error",
-                                               "upstream_unavailable" };
+static const struct stream_error cut_error = {
+    .message = "The reply broke off.",
+    .type = "server_error",
+    .code = "upstream_unavailable",
+};
 
 /* What ends honestly: the mark once, or the error event once, and never both. */
 START_TEST(a_committed_stream_has_one_end)
@@ -460,6 +463,35 @@ START_TEST(events_that_come_together_leave_together)
 }
 END_TEST
 
+/* --- bytes that are not the upstream's --- */
+
+static const struct {
+    bool is_stream;
+    const char *piece;
+    bool may_beat;
+} moments[] = {
+    { true, "", true },
+    { true, PING ROLE, true },
+    { true, HELLO, true },
+    { true, HELLO "data: {\"choi", true }, /* of an event that has not ended, nothing has gone */
+    { true, HELLO "data: x", true },
+    { true, HELLO STOP, true },
+    { true, HELLO STOP MARK, false },
+    { true, HELLO "data: [DONE]\r\n\r", false },
+    { true, HELLO EVENT(FAILED), false },
+    { false, "{\"choices\":", true },
+};
+
+START_TEST(other_bytes_may_go_between_events_of_a_stream_that_goes_on)
+{
+    struct run run;
+    begin(&run, moments[_i].is_stream, false, "", NEVER);
+    feed(&run, span_cstr(moments[_i].piece));
+    ck_assert_msg(relay_is_between_events(&run.relay) == moments[_i].may_beat, "after %s", moments[_i].piece);
+    end(&run);
+}
+END_TEST
+
 /* --- bounds --- */
 
 static struct span repeat(const char *text, size_t at_least)
@@ -531,6 +563,36 @@ START_TEST(an_event_beyond_the_bound_passes_unjudged_and_unchanged)
     finish(&run, true);
     ck_assert_int_eq(run.relay.end, RELAY_FINISHED);
     ck_assert(span_eq(buf_span(&run.caller.bytes), large));
+    end(&run);
+    free((void *)(uintptr_t)large.ptr);
+}
+END_TEST
+
+/* Not even where the parts of the large event pause at what looks like the end of a line. */
+START_TEST(no_other_bytes_go_into_an_event_that_passes_in_parts)
+{
+    struct span large = around(HELLO LARGE_BEGIN, 2 * RELAY_EVENT_BYTES, "\n"), ping = span_cstr(PING);
+    struct run run;
+    begin(&run, true, false, "", NEVER);
+    feed_in_pieces(&run, large, piece_sizes[_i]);
+    ck_assert(!relay_is_between_events(&run.relay));
+    feed(&run, span_cstr("\n"));
+    ck_assert(relay_is_between_events(&run.relay));
+    feed(&run, ping);
+    ck_assert(relay_is_between_events(&run.relay));
+    end(&run);
+    free((void *)(uintptr_t)large.ptr);
+}
+END_TEST
+
+START_TEST(no_other_bytes_go_into_a_plain_reply_that_passes)
+{
+    struct span large = around("{\"x\":\"", RELAY_PLAIN_BYTES, "");
+    struct run run;
+    begin(&run, false, false, "", NEVER);
+    feed(&run, large);
+    ck_assert(run.relay.is_committed);
+    ck_assert(!relay_is_between_events(&run.relay));
     end(&run);
     free((void *)(uintptr_t)large.ptr);
 }
@@ -721,6 +783,10 @@ int main(void)
     tcase_add_test(talk, what_came_before_content_is_counted_and_kept);
     tcase_add_test(talk, events_that_come_together_leave_together);
     tcase_add_test(talk, the_error_event_says_whether_the_caller_heard_it);
+    tcase_add_loop_test(talk, other_bytes_may_go_between_events_of_a_stream_that_goes_on, 0,
+                        (int)COUNT(moments));
+    tcase_add_loop_test(bounds, no_other_bytes_go_into_an_event_that_passes_in_parts, 0, sizes);
+    tcase_add_test(bounds, no_other_bytes_go_into_a_plain_reply_that_passes);
     tcase_add_loop_test(bounds, what_is_held_back_is_bounded_and_then_sent_in_order, 0, sizes);
     tcase_add_test(bounds, a_stream_of_nothing_beyond_the_bound_is_no_answer_though_committed);
     tcase_add_loop_test(bounds, an_event_beyond_the_bound_passes_unjudged_and_unchanged, 0, sizes);
