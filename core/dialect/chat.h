@@ -6,8 +6,8 @@
 
 int chat_read_request(struct span body, struct arena *arena, struct request_facts *facts,
                       struct request_fault *fault);
-int chat_splice_request(const struct request_facts *facts, struct span model, struct arena *arena,
-                        struct splice *out);
+int chat_splice_request(const struct request_facts *facts, struct span model, bool asks_usage,
+                        struct arena *arena, struct splice *out);
 enum event_class chat_judge_event(const struct sse_event *event, struct stream_state *state);
 bool chat_is_finished(const struct stream_state *state);
 void chat_judge_plain(struct span body, struct plain_facts *facts);

@@ -83,10 +83,10 @@ struct dialect {
     int (*read_request)(struct span body, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault);
 
-    /* The body for an upstream: `model` replaced, and usage asked for in a
-     * stream. Replacements are arena memory. 0 or ERR_LIMIT. */
-    int (*splice_request)(const struct request_facts *facts, struct span model, struct arena *arena,
-                          struct splice *out);
+    /* The body for an upstream: `model` replaced and, if `asks_usage`, usage
+     * asked for in a stream. Replacements are arena memory. 0 or ERR_LIMIT. */
+    int (*splice_request)(const struct request_facts *facts, struct span model, bool asks_usage,
+                          struct arena *arena, struct splice *out);
 
     /* Judges one event and updates the state. */
     enum event_class (*judge_event)(const struct sse_event *event, struct stream_state *state);
