@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 1,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 2,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -68,6 +68,8 @@ struct snap_model {
     struct snap_vec http_codes; /* uint32_t: statuses that move on */
     uint32_t on_timeout;        /* 1: a timeout moves on */
     uint32_t stream_idle_timeout_ms;
+    uint32_t heartbeat_ms;         /* of streams; 0: none */
+    uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
 };
 

@@ -46,10 +46,11 @@ static void fault_upstream_repeats(struct reader *r, const void *ctx, size_t fir
 
 static void finish_model(struct reader *r, void *into, json_object *object)
 {
-    const struct snap_model *model = into;
+    struct snap_model *model = into;
     const struct snap_upstream *upstreams = image_at(r->image, model->upstreams);
     struct distinct *ids = arena_array_of(r->arena, struct distinct, model->upstreams.count);
     size_t n = 0;
+    model->beats_before_content = json_object_object_get_ex(object, "heartbeatMs", NULL) ? 1 : 0;
     for (size_t i = 0; i < model->upstreams.count && upstreams != NULL; i++)
         if (snap_has(upstreams[i].id))
             ids[n++] = (struct distinct){ image_span(r->image, upstreams[i].id), i };
@@ -71,7 +72,14 @@ static const struct field model_fields[] = {
       .doc = "What makes a request move on to the next candidate." },
     TIMEOUT("streamIdleTimeoutMs", offsetof(struct snap_model, stream_idle_timeout_ms), "streamIdleTimeoutMs",
             "How long an upstream may be silent after its first byte of content."),
-    RESERVED("heartbeatMs"),
+    { .name = "heartbeatMs",
+      .kind = FIELD_INT,
+      .max = TIMEOUT_MAX_MS,
+      .preset = "15000",
+      .land = offsetof(struct snap_model, heartbeat_ms),
+      .doc = "How long the caller of a stream may get nothing until it gets a heartbeat, which is a comment: "
+             "when given, both before content, where the first one commits status 200, and after it; when "
+             "absent, only after it; 0 turns heartbeats off." },
     RESERVED("hedgeAfterMs"),
     RESERVED("strategy"),
 };

@@ -13,6 +13,7 @@ const struct dialect dialect_chat = {
     .endpoint = "chat/completions",
     .stream_type = "text/event-stream",
     .terminal_mark = "data: [DONE]\n\n",
+    .heartbeat = ": heartbeat\n\n",
     .read_request = chat_read_request,
     .splice_request = chat_splice_request,
     .judge_event = chat_judge_event,
@@ -20,6 +21,7 @@ const struct dialect dialect_chat = {
     .judge_plain = chat_judge_plain,
     .read_tail = chat_read_tail,
     .write_error_event = chat_write_error_event,
+    .write_refusal_event = chat_write_refusal_event,
 };
 
 enum {
@@ -319,11 +321,22 @@ void chat_read_tail(struct span tail, struct usage *usage)
     }
 }
 
+/* Line ends stand between tokens only, where a space is as good. */
+static void write_data(struct buf *out, struct span json)
+{
+    buf_append_cstr(out, "data: ");
+    for (size_t i = 0; i < json.len; i++)
+        buf_append_char(out, json.ptr[i] == '\n' || json.ptr[i] == '\r' ? ' ' : json.ptr[i]);
+    buf_append_cstr(out, "\n\n");
+}
+
 void chat_write_error_event(struct buf *out, const struct stream_error *error)
 {
     struct json_writer w;
-    buf_append_cstr(out, "data: ");
-    jw_init(&w, out);
+    struct buf json;
+
+    buf_init(&json, out->limit);
+    jw_init(&w, &json);
     jw_begin_object(&w);
     jw_key(&w, "error");
     jw_begin_object(&w);
@@ -331,7 +344,30 @@ void chat_write_error_event(struct buf *out, const struct stream_error *error)
     jw_member_cstr(&w, "type", error->type);
     jw_member_cstr(&w, "param", NULL);
     jw_member_cstr(&w, "code", error->code);
+    if (error->details.len > 0) {
+        jw_key(&w, "details");
+        jw_raw(&w, error->details);
+    }
     jw_end_object(&w);
     jw_end_object(&w);
-    buf_append_cstr(out, "\n\n");
+    write_data(out, buf_span(&json));
+    buf_free(&json);
+}
+
+/* OpenAI's clients look for `error` in the data of an event. */
+void chat_write_refusal_event(struct buf *out, struct span body, const struct stream_error *error)
+{
+    static const struct json_want error_member = { "error", false };
+    struct stream_error with_details = *error;
+    struct json_value found;
+    struct span text = span_trim(body);
+
+    if (json_find(text, &error_member, 1, 0, &found, NULL) != 0) {
+        chat_write_error_event(out, error);
+    } else if ((found.kind == JSON_KIND_OBJECT || found.kind == JSON_KIND_STRING) && says_something(&found)) {
+        write_data(out, text);
+    } else {
+        with_details.details = text;
+        chat_write_error_event(out, &with_details);
+    }
 }

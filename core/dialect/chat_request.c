@@ -113,11 +113,11 @@ static int ask_usage(const struct request_facts *facts, struct arena *arena, str
                          "\"stream_options\":{\"include_usage\":true}", arena, out);
 }
 
-int chat_splice_request(const struct request_facts *facts, struct span model, struct arena *arena,
-                        struct splice *out)
+int chat_splice_request(const struct request_facts *facts, struct span model, bool asks_usage,
+                        struct arena *arena, struct splice *out)
 {
     splice_init(out, facts->body);
-    int r = ask_usage(facts, arena, out);
+    int r = asks_usage ? ask_usage(facts, arena, out) : 0;
     if (r != 0)
         return r;
     const char *name = quoted(arena, model);

@@ -15,10 +15,10 @@
 #include "core/base/arena.h"
 #include "core/base/buf.h"
 #include "core/base/span.h"
+#include "core/dialect/sse.h"
 #include "core/json/scan.h"
 #include "core/json/splice.h"
 #include "core/record/usage.h"
-#include "core/upstream/sse.h"
 
 /* What a request's body says, of what we care about. Spans point into the body. */
 struct request_facts {
@@ -69,6 +69,7 @@ struct stream_error {
     const char *message;
     const char *type;
     const char *code;
+    struct span details; /* JSON, whatever it says; empty: none */
 };
 
 struct dialect {
@@ -76,15 +77,16 @@ struct dialect {
     const char *endpoint;      /* the path below a mount */
     const char *stream_type;   /* media type of a stream */
     const char *terminal_mark; /* the bytes that end a whole stream */
+    const char *heartbeat;     /* bytes that say nothing, for between two events; NULL: there are none */
 
     /* Reads a request. 0, or ERR_FORMAT with *fault. */
     int (*read_request)(struct span body, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault);
 
-    /* The body for an upstream: `model` replaced, and usage asked for in a
-     * stream. Replacements are arena memory. 0 or ERR_LIMIT. */
-    int (*splice_request)(const struct request_facts *facts, struct span model, struct arena *arena,
-                          struct splice *out);
+    /* The body for an upstream: `model` replaced and, if `asks_usage`, usage
+     * asked for in a stream. Replacements are arena memory. 0 or ERR_LIMIT. */
+    int (*splice_request)(const struct request_facts *facts, struct span model, bool asks_usage,
+                          struct arena *arena, struct splice *out);
 
     /* Judges one event and updates the state. */
     enum event_class (*judge_event)(const struct sse_event *event, struct stream_state *state);
@@ -101,6 +103,11 @@ struct dialect {
 
     /* The error event, whole, blank line included. */
     void (*write_error_event)(struct buf *out, const struct stream_error *error);
+
+    /* An upstream's refusal of a request as an error event: the upstream's own
+     * text where a client would see the error in it, else `error` with that text
+     * as its details if it is JSON. */
+    void (*write_refusal_event)(struct buf *out, struct span body, const struct stream_error *error);
 };
 
 extern const struct dialect dialect_chat;

@@ -322,28 +322,48 @@ static bool perform(struct exchange_client *client, struct running *x, enum exch
     return false;
 }
 
-/* Waits for the upstream, the caller or the next deadline. True: it is over. */
+/* Runs the beat if it is due; when it is due next. False: the caller is gone. */
+static bool keep_beat(struct running *x, uint64_t *due_us)
+{
+    const struct exchange_beat *beat = x->request->beat;
+
+    *due_us = UINT64_MAX;
+    if (beat == NULL || x->want == EXCHANGE_LINGER)
+        return true;
+    uint64_t now = clock_monotonic_us();
+    if (beat->due_us(beat->ctx) <= now) {
+        if (beat->run(beat->ctx) != 0)
+            return false;
+        x->result->receiver_us += clock_monotonic_us() - now;
+    }
+    *due_us = beat->due_us(beat->ctx);
+    return true;
+}
+
+/* Waits for the upstream, the caller, the beat or the next deadline. True: it is over. */
 static bool wait_for_more(struct exchange_client *client, struct running *x, enum exchange_end *end)
 {
     struct curl_waitfd caller = { .fd = x->request->caller_fd, .events = CURL_WAIT_POLLIN };
     unsigned n_callers = x->request->caller_fd >= 0 && x->want != EXCHANGE_LINGER ? 1 : 0;
-    enum exchange_end means;
-    uint64_t now, deadline;
+    enum exchange_end means = EXCHANGE_END_ENOUGH;
+    uint64_t deadline, beat_us;
     int ready;
 
-    if (x->want == EXCHANGE_LINGER) {
-        now = clock_monotonic_us();
-        deadline = x->linger_until_us;
-        means = EXCHANGE_END_ENOUGH;
-    } else {
-        now = own_now_us(x);
-        deadline = next_deadline(x, &means);
+    if (!keep_beat(x, &beat_us)) {
+        *end = EXCHANGE_END_CALLER_LEFT;
+        return true;
     }
+    if (x->want == EXCHANGE_LINGER)
+        deadline = x->linger_until_us;
+    else
+        deadline = next_deadline(x, &means) + x->result->receiver_us;
+    uint64_t now = clock_monotonic_us();
     if (now >= deadline) {
         *end = means;
         return true;
     }
-    uint64_t wait_ms = (deadline - now + US_PER_MS - 1) / US_PER_MS;
+    uint64_t until = beat_us < deadline ? beat_us : deadline;
+    uint64_t wait_ms = until > now ? (until - now + US_PER_MS - 1) / US_PER_MS : 0;
     if (curl_multi_poll(client->multi, &caller, n_callers, (int)(wait_ms > 60000 ? 60000 : wait_ms),
                         &ready) != CURLM_OK) {
         *end = EXCHANGE_END_INVALID;

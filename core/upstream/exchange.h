@@ -58,12 +58,24 @@ struct exchange_receiver {
     enum exchange_want (*on_data)(void *ctx, struct span piece);
 };
 
+/* What the caller is owed by the clock while the upstream says nothing. */
+struct exchange_beat {
+    void *ctx;
+    /* When `run` is to be called, on clock_monotonic_us(); UINT64_MAX: not as
+     * things stand. Asked before each wait. */
+    uint64_t (*due_us)(void *ctx);
+    /* Receiver's time, like that of on_data. Puts off what is due. 0, or a
+     * negative error: the caller is gone. */
+    int (*run)(void *ctx);
+};
+
 struct exchange_request {
     const char *url;
     const char *const *headers; /* "Name: value", NULL-terminated; valid for the exchange */
     const struct splice *body;
     struct exchange_clocks clocks;
-    int caller_fd; /* readable: the caller left. -1: not watched */
+    const struct exchange_beat *beat; /* NULL: none */
+    int caller_fd;                    /* readable: the caller left. -1: not watched */
 };
 
 enum exchange_end {

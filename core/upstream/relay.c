@@ -55,11 +55,11 @@ static struct span type_for_caller(const struct relay *relay)
     return type.len > 0 ? type : span_cstr("application/json");
 }
 
-static int put(struct relay *relay, struct span bytes)
+static int put(struct relay *relay, struct span bytes, bool is_last)
 {
     if (bytes.len == 0)
         return 0;
-    int r = relay->sink->write(relay->sink->ctx, bytes);
+    int r = relay->sink->write(relay->sink->ctx, bytes, is_last);
     if (r != 0)
         end_with(relay, RELAY_CALLER_LEFT, NULL);
     else
@@ -76,16 +76,22 @@ static int commit(struct relay *relay, int64_t whole_bytes)
         return r;
     }
     relay->is_committed = true;
-    r = put(relay, buf_span(&relay->held));
+    r = put(relay, buf_span(&relay->held), whole_bytes >= 0);
     buf_free(&relay->held);
     return r;
 }
 
-static int flush(struct relay *relay)
+static int flush(struct relay *relay, bool is_last)
 {
     struct span bytes = relay->pending;
     relay->pending = (struct span){ NULL, 0 };
-    return put(relay, bytes);
+    return put(relay, bytes, is_last);
+}
+
+/* Whether what is pending ends with the terminal mark, whole. */
+static bool ends_with_mark(const struct relay *relay)
+{
+    return relay->end == RELAY_FINISHED && !relay->misses_lf;
 }
 
 /* An event on its way out. Events that lie side by side in a piece leave in one write. */
@@ -95,7 +101,7 @@ static int pass(struct relay *relay, struct span raw)
         relay->pending.len += raw.len;
         return 0;
     }
-    int r = flush(relay);
+    int r = flush(relay, false);
     relay->pending = raw;
     return r;
 }
@@ -108,7 +114,7 @@ static int hold(struct relay *relay, struct span raw)
     if (buf_append_span(&relay->held, raw) == 0)
         return 0;
     int r = commit(relay, -1);
-    return r != 0 ? r : put(relay, raw);
+    return r != 0 ? r : put(relay, raw, false);
 }
 
 static int on_event(void *ctx, const struct sse_event *event)
@@ -149,7 +155,7 @@ static int on_event(void *ctx, const struct sse_event *event)
     r = pass(relay, event->raw);
     /* An event collected from several pieces lies in the framer's memory, for this call only. */
     if (r == 0 && event->raw.ptr == relay->framer.held.data)
-        r = flush(relay);
+        r = flush(relay, ends_with_mark(relay));
     return r;
 }
 
@@ -182,7 +188,7 @@ static void feed_document(struct relay *relay, struct span piece)
 {
     if (relay->is_passing) {
         keep_tail(relay, piece);
-        put(relay, piece);
+        put(relay, piece, false);
         return;
     }
     if (buf_append_span(&relay->held, piece) == 0) {
@@ -198,7 +204,7 @@ static void feed_document(struct relay *relay, struct span piece)
     keep_tail(relay, buf_span(&relay->held));
     keep_tail(relay, piece);
     if (commit(relay, -1) == 0)
-        put(relay, piece);
+        put(relay, piece, false);
 }
 
 /* White space before a plain reply keeps connections open (DeepSeek): it is no
@@ -223,10 +229,10 @@ enum exchange_want relay_feed(struct relay *relay, struct span piece)
         feed_document(relay, piece);
     } else {
         if (sse_feed(&relay->framer, piece, on_event, relay) == 0)
-            flush(relay);
+            flush(relay, ends_with_mark(relay));
         /* Nothing is read after the mark: if its last CR came alone, so does the LF. */
         if (relay->misses_lf && relay->end == RELAY_FINISHED)
-            put(relay, span_cstr("\n"));
+            put(relay, span_cstr("\n"), true);
         relay->misses_lf = false;
     }
     return want_now(relay);
@@ -235,7 +241,7 @@ enum exchange_want relay_feed(struct relay *relay, struct span piece)
 static void finish_stream(struct relay *relay, bool is_whole)
 {
     if (is_whole && sse_finish(&relay->framer, on_event, relay) == 0)
-        flush(relay);
+        flush(relay, ends_with_mark(relay));
     if (relay->end != RELAY_OPEN)
         return;
     if (!is_whole) {
@@ -250,7 +256,7 @@ static void finish_stream(struct relay *relay, bool is_whole)
         end_with(relay, RELAY_CUT, "no_finish");
         return;
     }
-    if (put(relay, span_cstr(relay->dialect->terminal_mark)) == 0)
+    if (put(relay, span_cstr(relay->dialect->terminal_mark), true) == 0)
         end_with(relay, RELAY_FINISHED, "mark_added");
 }
 
@@ -292,6 +298,13 @@ void relay_finish(struct relay *relay, bool is_whole)
         finish_stream(relay, is_whole);
 }
 
+bool relay_is_between_events(const struct relay *relay)
+{
+    if (!relay->is_committed)
+        return true;
+    return relay->is_stream && relay->end == RELAY_OPEN && !relay->framer.in_large;
+}
+
 int relay_fail(struct relay *relay, const struct stream_error *error)
 {
     struct buf event;
@@ -299,7 +312,7 @@ int relay_fail(struct relay *relay, const struct stream_error *error)
     if (relay->framer.in_large)
         buf_append_cstr(&event, "\n\n"); /* the cut event is over */
     relay->dialect->write_error_event(&event, error);
-    int r = put(relay, buf_span(&event));
+    int r = put(relay, buf_span(&event), true);
     buf_free(&event);
     return r;
 }

@@ -15,8 +15,8 @@
 #include "core/base/buf.h"
 #include "core/base/span.h"
 #include "core/dialect/dialect.h"
+#include "core/dialect/sse.h"
 #include "core/upstream/exchange.h"
-#include "core/upstream/sse.h"
 
 enum {
     RELAY_HOLD_BYTES = 64 * 1024,    /* of a stream, before content */
@@ -32,7 +32,9 @@ struct relay_sink {
     /* Status 200 and this media type; `whole_bytes` is the body's length, or -1
      * if it is not known. Called once, right before the first write. */
     int (*commit)(void *ctx, struct span content_type, int64_t whole_bytes);
-    int (*write)(void *ctx, struct span bytes);
+    /* `is_last`: nothing follows, so that the end of the reply can leave with
+     * these bytes. A plain reply beyond RELAY_PLAIN_BYTES ends without it. */
+    int (*write)(void *ctx, struct span bytes, bool is_last);
 };
 
 enum relay_end {
@@ -84,6 +86,10 @@ enum exchange_want relay_feed(struct relay *relay, struct span piece);
  * not RELAY_OPEN. A committed stream that finished has its terminal mark; one
  * that did not has no ending yet, which is for relay_fail to write. */
 void relay_finish(struct relay *relay, bool is_whole);
+
+/* Whether bytes that are not the upstream's may go to the caller now: what it
+ * has of this reply is nothing, or whole events of a stream that goes on. */
+bool relay_is_between_events(const struct relay *relay);
 
 /* Ends a committed stream with the dialect's error event. 0 or the sink's error. */
 int relay_fail(struct relay *relay, const struct stream_error *error);

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/version.h"
 #include "core/route/signature.h"
+#include "core/signal/memo.h"
 #include "core/log/log.h"
 
 enum { FIXED_HEADERS = 5 };
@@ -87,23 +88,32 @@ static const char **make_headers(const struct attempt *a, const char *key_line)
 static int commit(void *ctx, struct span content_type, int64_t whole_bytes)
 {
     struct attempt *a = ctx;
-    struct turn *turn = a->errand->turn;
-
-    turn->event->is_committed = true;
-    turn->event->ttft_us = clock_monotonic_us() - turn->start_us;
-    scoreboard_enter(turn->worker->process->record, STAGE_STREAMING);
-    reply_start(&turn->reply, a->status, content_type, whole_bytes);
-    if (a->errand->facts->is_stream) {
-        reply_header(&turn->reply, "Cache-Control", span_cstr("no-cache"));
-        reply_header(&turn->reply, "X-Accel-Buffering", span_cstr("no")); /* nginx: every chunk at once */
+    if (a->learns != 0) {
+        memo_note(&a->errand->turn->worker->process->mapping->memo, a->learns);
+        attempt_note_lack_of_usage(a);
     }
+    answer_commit(a->errand->answer, a->status, content_type, whole_bytes);
     return 0;
 }
 
-static int write_out(void *ctx, struct span bytes)
+static int write_out(void *ctx, struct span bytes, bool is_last)
 {
     struct attempt *a = ctx;
-    return reply_write(&a->errand->turn->reply, bytes);
+    return answer_write(a->errand->answer, bytes, is_last);
+}
+
+static uint64_t heartbeat_due_us(void *ctx)
+{
+    const struct attempt *a = ctx;
+    if (a->is_relaying && !relay_is_between_events(&a->relay))
+        return UINT64_MAX;
+    return answer_heartbeat_due_us(a->errand->answer);
+}
+
+static int send_heartbeat(void *ctx)
+{
+    const struct attempt *a = ctx;
+    return answer_heartbeat(a->errand->answer);
 }
 
 /* --- from the upstream --- */
@@ -125,9 +135,8 @@ static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
     a->amzn_error_type = attempt_keep(a, head->amzn_error_type);
     a->is_relaying = head->status >= 200 && head->status < 300;
     if (a->is_relaying) {
-        relay_init(&a->relay, errand->dialect, errand->facts->is_stream, !errand->facts->wants_usage,
-                   head->content_type, &a->sink);
-        return EXCHANGE_MORE;
+        relay_init(&a->relay, errand->dialect, errand->facts->is_stream, a->asks_usage, head->content_type,
+                   &a->sink);
     }
     return EXCHANGE_MORE;
 }
@@ -189,10 +198,12 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
                                                            : snap_span(turn->root, errand->model->name);
     struct splice body;
 
-    if (errand->dialect->splice_request(errand->facts, model, turn->request.arena, &body) != 0) {
+    if (errand->dialect->splice_request(errand->facts, model, a->asks_usage, turn->request.arena, &body) !=
+        0) {
         *result = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
         return;
     }
+    const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
     const struct exchange_request request = {
         .url = snap_cstr(turn->root, upstream->url),
         .headers = headers,
@@ -204,10 +215,73 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
             .idle_ms = errand->model->stream_idle_timeout_ms,
             .chain_us = errand->deadline_us,
         },
+        .beat = &beat,
         .caller_fd = conn_watch_fd(turn->request.conn),
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
     exchange_run(turn->worker->client, &request, &receiver, result);
+}
+
+static void free_reply(struct attempt *a)
+{
+    if (a->is_relaying)
+        relay_free(&a->relay);
+    buf_free(&a->failed);
+}
+
+/* One exchange, judged. A second one takes the place of the first in the record. */
+static void try_once(struct attempt *a, const char *const *headers, struct attempt_outcome *out,
+                     struct span *message)
+{
+    struct exchange_result result;
+    uint64_t start = clock_monotonic_us();
+
+    *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG };
+    *message = (struct span){ NULL, 0 };
+    a->is_relaying = a->is_failed_cut = a->refuses_usage = false;
+    a->status = 0;
+    buf_init(&a->failed, SIGNATURE_BODY_MAX);
+    a->event->reason = a->event->provider_code = NULL;
+    a->event->start_us = start - a->errand->turn->start_us;
+    exchange(a, headers, &result);
+    attempt_note_exchange(a, &result, clock_monotonic_us() - start);
+    attempt_judge(a, result.end, out, message);
+}
+
+/* That this upstream refuses `stream_options` for this model, as of this tree. */
+static uint64_t refusal_of_usage(const struct attempt *a)
+{
+    const struct snap_root *root = a->errand->turn->root;
+    const struct span texts[] = {
+        span_cstr("refuses stream_options"),
+        span_cstr(root->tree_version),
+        snap_span(root, a->errand->model->name),
+        snap_span(root, a->candidate->upstream->id),
+    };
+    return memo_fact(texts, sizeof(texts) / sizeof(texts[0]));
+}
+
+/* We ask for the usage of a stream whether or not the caller does. An upstream
+ * that does not know the member is asked again without it, and if it answers
+ * then, is no longer asked with it: the answer is the proof. A caller that
+ * provokes such a refusal must not make all streams go uncounted. */
+static void try_with_usage(struct attempt *a, const char *const *headers, struct attempt_outcome *out,
+                           struct span *message)
+{
+    const struct memo *memo = &a->errand->turn->worker->process->mapping->memo;
+    bool adds_usage = a->errand->facts->is_stream && !a->errand->facts->wants_usage;
+    uint64_t fact = adds_usage ? refusal_of_usage(a) : 0;
+
+    a->lacks_usage = adds_usage && memo_has(memo, fact);
+    a->asks_usage = adds_usage && !a->lacks_usage;
+    try_once(a, headers, out, message);
+    if (!a->asks_usage || !a->refuses_usage || out->is_committed)
+        return;
+    free_reply(a);
+    a->lacks_usage = true;
+    a->asks_usage = false;
+    a->learns = fact;
+    try_once(a, headers, out, message);
 }
 
 void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struct attempt_outcome *out)
@@ -215,35 +289,27 @@ void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struc
     struct errand *errand = ctx;
     struct turn *turn = errand->turn;
     struct attempt a = { .errand = errand, .candidate = candidate };
-    struct exchange_result result;
     struct secret secret;
-    struct span message = { NULL, 0 };
+    struct span message;
     size_t key_line_size;
     (void)n;
 
     *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG, .is_undecryptable = true };
     if (open_key(&a, &secret) != 0)
         return;
-    out->is_undecryptable = false;
     char *key_line = key_header(&a, &secret, &key_line_size);
     secret_wipe(&secret);
 
     a.sink = (struct relay_sink){ .ctx = &a, .commit = commit, .write = write_out };
     a.event = event_add_attempt(turn->event);
-    buf_init(&a.failed, SIGNATURE_BODY_MAX);
     attempt_note_candidate(&a);
-    scoreboard_enter(turn->worker->process->record, STAGE_WAITING);
-    uint64_t start = clock_monotonic_us();
-    a.event->start_us = start - turn->start_us;
-    exchange(&a, make_headers(&a, key_line), &result);
+    if (!turn->reply.is_started)
+        scoreboard_enter(turn->worker->process->record, STAGE_WAITING);
+    try_with_usage(&a, make_headers(&a, key_line), out, &message);
     explicit_bzero(key_line, key_line_size);
 
-    attempt_note_exchange(&a, &result, clock_monotonic_us() - start);
-    attempt_judge(&a, result.end, out, &message);
     attempt_note_outcome(&a, out, message);
     if (out->is_committed)
         end_committed(&a, out);
-    if (a.is_relaying)
-        relay_free(&a.relay);
-    buf_free(&a.failed);
+    free_reply(&a);
 }

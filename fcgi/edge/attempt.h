@@ -6,6 +6,7 @@
 #define FCGI_EDGE_ATTEMPT_H
 
 #include "core/route/loop.h"
+#include "fcgi/edge/answer.h"
 #include "fcgi/edge/edge.h"
 
 /* What the attempts of one request have in common. */
@@ -14,6 +15,7 @@ struct errand {
     const struct dialect *dialect;
     const struct request_facts *facts;
     const struct snap_model *model;
+    struct answer *answer;
     uint64_t deadline_us; /* of the chain, monotonic */
     bool is_cut_short;    /* a committed reply had to be broken off: it has no honest end */
 };

@@ -12,6 +12,10 @@ struct attempt {
     struct attempt_event *event;
     struct relay relay;
     struct relay_sink sink;
+    bool asks_usage;    /* in a stream whose caller did not */
+    bool lacks_usage;   /* the same, but for an upstream that refuses to be asked */
+    bool refuses_usage; /* the reply refuses the member that asks */
+    uint64_t learns;    /* the memo's fact that content will prove; 0: none */
     bool is_relaying;   /* the head was a 2xx */
     struct buf failed;  /* the body of any other, at most SIGNATURE_BODY_MAX of it */
     bool is_failed_cut; /* it was longer */
@@ -29,9 +33,10 @@ void attempt_judge(struct attempt *a, enum exchange_end end, struct attempt_outc
                    struct span *message);
 
 /* The record: who was asked, how long it took, what came of it; and the log's
- * line of a failure. */
+ * line of a failure, or of streams that will have no usage. */
 void attempt_note_candidate(struct attempt *a);
 void attempt_note_exchange(struct attempt *a, const struct exchange_result *result, uint64_t took_us);
+void attempt_note_lack_of_usage(const struct attempt *a);
 void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message);
 
 #endif

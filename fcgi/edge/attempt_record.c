@@ -59,6 +59,18 @@ static void log_failure(const struct attempt *a, const struct attempt_outcome *o
     log_end();
 }
 
+void attempt_note_lack_of_usage(const struct attempt *a)
+{
+    const struct turn *turn = a->errand->turn;
+    struct json_writer *w = log_begin(LOG_WARN, "stream_options_refused");
+
+    jw_member_cstr(w, "request_id", turn->request.id);
+    jw_member_span(w, "model", snap_span(turn->root, a->errand->model->name));
+    jw_member_span(w, "upstream", snap_span(turn->root, a->candidate->upstream->id));
+    jw_member_cstr(w, "message", "usage of streams is not asked for there until the tree changes");
+    log_end();
+}
+
 void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message)
 {
     struct request_event *event = a->errand->turn->event;
@@ -70,6 +82,8 @@ void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, 
     e->fault = row->fault;
     e->counts_for_health = row->counts_for_health;
     e->retry_after_s = out->retry_after_s;
+    if (e->reason == NULL && a->lacks_usage)
+        e->reason = "without_stream_options";
     if (a->is_relaying) {
         e->held_events = a->relay.held_events;
         if (a->relay.is_committed)

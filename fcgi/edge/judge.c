@@ -1,6 +1,8 @@
 /* How an attempt ended: the upstream's word for it, else the transport's. */
 #include "fcgi/edge/attempt_internal.h"
 
+#include <string.h>
+
 #include "core/json/writer.h"
 #include "core/log/log.h"
 #include "core/route/signature.h"
@@ -23,6 +25,7 @@ static void note_opinion(struct attempt *a, const struct opinion *opinion, struc
     out->blame = opinion->blame;
     out->is_proven = opinion->is_proven;
     out->retry_after_s = opinion->retry_after_s;
+    a->refuses_usage = strcmp(opinion->signature, "stream_options") == 0;
     a->event->reason = opinion->signature;
     a->event->provider_code = redacted(a, opinion->code);
 }

@@ -114,18 +114,7 @@ static uint64_t now_us(void *ctx)
     return clock_monotonic_us();
 }
 
-/* An upstream's refusal of the caller's request, as the upstream wrote it. */
-static void pass_refusal(struct turn *turn, const struct attempt_outcome *refusal)
-{
-    turn->event->end = EVENT_END_REFUSED;
-    turn->event->code = "upstream_refused";
-    reply_start(&turn->reply, refusal->refusal_status, refusal->refusal_type,
-                (int64_t)refusal->refusal_body.len);
-    if (reply_finish(&turn->reply, refusal->refusal_body) != 0)
-        turn->event->end = EVENT_END_CLIENT_GONE;
-}
-
-static void answer(struct errand *errand, const struct loop_result *result)
+static void conclude(struct errand *errand, const struct loop_result *result)
 {
     struct turn *turn = errand->turn;
 
@@ -134,10 +123,10 @@ static void answer(struct errand *errand, const struct loop_result *result)
         turn->event->end = EVENT_END_CLIENT_GONE;
         break;
     case LOOP_REFUSED:
-        pass_refusal(turn, &result->refusal);
+        answer_refuse(errand->answer, &result->refusal);
         break;
     case LOOP_FAILED:
-        turn_fail(turn, &result->failure);
+        answer_fail(errand->answer, &result->failure);
         break;
     case LOOP_ANSWERED: /* the attempt has written the reply and said how it ended */
         if (errand->is_cut_short)
@@ -160,17 +149,20 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     const struct snap_model *model = find_model(turn, &facts);
     if (model == NULL)
         return;
+    struct answer answer;
     struct errand errand = {
         .turn = turn,
         .dialect = dialect,
         .facts = &facts,
         .model = model,
+        .answer = &answer,
         .deadline_us = chain_deadline(turn, model, facts.is_stream),
     };
     const struct plan_facts plan_facts = { .root = turn->root, .model = model };
     const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = attempt_run };
 
+    answer_init(&answer, turn, dialect, model, facts.is_stream);
     plan_make(&plan_facts, turn->request.arena, &plan);
     loop_run(&plan_facts, &plan, errand.deadline_us, &ops, &result);
-    answer(&errand, &result);
+    conclude(&errand, &result);
 }

@@ -15,9 +15,10 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/signal/memo.h"
 
 enum {
-    MAPPING_LAYOUT = 2,
+    MAPPING_LAYOUT = 3,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -88,6 +89,7 @@ struct mapping {
     _Alignas(64) _Atomic uint64_t spool_segment;
     _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */
     _Atomic uint64_t spool_segment_of_overflow;
+    struct memo memo; /* any */
     struct scoreboard_record workers[];
 };
 

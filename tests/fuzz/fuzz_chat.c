@@ -82,6 +82,22 @@ static void check_meaning(struct span body, struct span result)
     json_object_put(after);
 }
 
+/* The one edit is the model's. */
+static void check_without_usage(const struct request_facts *facts, struct span model, size_t room,
+                                struct arena *arena)
+{
+    struct splice splice;
+    struct request_facts then;
+    struct request_fault fault;
+
+    fuzz_check(dialect_chat.splice_request(facts, model, false, arena, &splice) == 0 && splice.n_edits <= 1,
+               "without usage only the model is changed");
+    struct span result = read_all(&splice, room, arena);
+    fuzz_check(dialect_chat.read_request(result, arena, &then, &fault) == 0 && span_eq(then.model, model),
+               "a body without usage asks for the upstream's model");
+    fuzz_check(then.wants_usage == facts->wants_usage, "it asks for usage if the caller did");
+}
+
 static void check_spliced(const struct request_facts *facts, struct span model, size_t room,
                           struct arena *arena)
 {
@@ -89,7 +105,7 @@ static void check_spliced(const struct request_facts *facts, struct span model, 
     struct request_facts then;
     struct request_fault fault;
 
-    fuzz_check(dialect_chat.splice_request(facts, model, arena, &splice) == 0,
+    fuzz_check(dialect_chat.splice_request(facts, model, true, arena, &splice) == 0,
                "a body that was read can be spliced");
     struct span result = read_all(&splice, room, arena);
     check_edits(facts, &splice, result);
@@ -98,7 +114,8 @@ static void check_spliced(const struct request_facts *facts, struct span model, 
     fuzz_check(then.is_stream == facts->is_stream, "a spliced body asks for a stream as the caller did");
     fuzz_check(then.wants_usage == facts->is_stream, "the spliced body of a stream asks for usage");
     check_meaning(facts->body, result);
-    fuzz_check(dialect_chat.splice_request(&then, model, arena, &again) == 0 && again.n_edits == 0,
+    check_without_usage(facts, model, room, arena);
+    fuzz_check(dialect_chat.splice_request(&then, model, true, arena, &again) == 0 && again.n_edits == 0,
                "a spliced body needs no further edit");
 }
 

@@ -25,7 +25,7 @@ enum mode {
 struct caller {
     struct buf bytes;
     unsigned calls, fails_at; /* the call that fails, from 1 */
-    bool is_committed, has_failed, has_ended;
+    bool is_committed, has_failed, has_ended, has_last;
 };
 
 static int answer_call(struct caller *caller)
@@ -45,11 +45,13 @@ static int on_commit(void *ctx, struct span content_type, int64_t whole_bytes)
     return answer_call(caller);
 }
 
-static int on_write(void *ctx, struct span bytes)
+static int on_write(void *ctx, struct span bytes, bool is_last)
 {
     struct caller *caller = ctx;
     fuzz_check(caller->is_committed, "nothing is written before the commitment");
     fuzz_check(bytes.len > 0, "no write is empty");
+    fuzz_check(!caller->has_last, "nothing is written after the last bytes");
+    caller->has_last = is_last;
     int r = answer_call(caller);
     if (r == 0)
         fuzz_check(buf_append_span(&caller->bytes, bytes) == 0, "a caller gets no more than there was");
@@ -107,6 +109,8 @@ static void run_reply(struct run *run, unsigned mode, unsigned fails_at, struct 
     fuzz_check(run->relay.bytes_out == run->caller.bytes.len, "what is written is counted");
     fuzz_check(run->relay.end != RELAY_FINISHED || run->relay.is_committed,
                "what has finished was committed");
+    fuzz_check(run->relay.end != RELAY_FINISHED || run->caller.has_last || run->relay.is_passing,
+               "what has finished had last bytes");
 }
 
 /* --- what a client makes of it -------------------------------------------- */
@@ -145,7 +149,11 @@ static void read_stream(struct span bytes, bool has_bom, struct reading *reading
  * upstream's stream began with it, and not where what came before was not passed on. */
 static void check_ending(struct run *run, bool has_bom)
 {
-    static const struct stream_error error = { "broke off", "server_error", "upstream_unavailable" };
+    static const struct stream_error error = {
+        .message = "broke off",
+        .type = "server_error",
+        .code = "upstream_unavailable",
+    };
     struct reading reading;
 
     if (run->caller.has_failed || !run->relay.is_committed)

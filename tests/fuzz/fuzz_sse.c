@@ -5,7 +5,7 @@
  * Input: a byte for the framer's limit, the sizes of the pieces, the stream.
  */
 #include "core/base/buf.h"
-#include "core/upstream/sse.h"
+#include "core/dialect/sse.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { TRANSCRIPT_BYTES = 16 * 1024 * 1024 };

@@ -17,7 +17,17 @@ MOUNTS = ("/v1", "/api/v1/openai")
 
 
 class Gateway:
-    def __init__(self, folder, base_urls, upstream, workers=8, flags=(), caller_auth="keys", router_environment=None):
+    def __init__(
+        self,
+        folder,
+        base_urls,
+        upstream,
+        workers=8,
+        flags=(),
+        caller_auth="keys",
+        router_environment=None,
+        lighttpd_conf=ROOT / "lighttpd" / "lighttpd.conf",
+    ):
         self.folder = folder
         self.upstream = upstream
         self.run_dir = folder / "run"
@@ -25,6 +35,7 @@ class Gateway:
         self._base_urls = base_urls
         self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
         self._router_environment = router_environment or {}  # besides environment(); None takes one away
+        self._lighttpd_conf = lighttpd_conf
         self._generation = 0
         self.port = pick_port()
         for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
@@ -65,7 +76,7 @@ class Gateway:
     def start(self):
         self.start_router()
         self.lighttpd = Process(
-            ["lighttpd", "-D", "-f", str(ROOT / "lighttpd" / "lighttpd.conf")],
+            ["lighttpd", "-D", "-f", str(self._lighttpd_conf)],
             self.environment(),
             self.folder / "lighttpd.log",
         )

@@ -444,6 +444,48 @@ START_TEST(an_error_event_is_whole_and_is_read_as_an_error)
 }
 END_TEST
 
+/* What a client of OpenAI's reads as an error it gets as it was written, on one line. */
+static const struct {
+    const char *body, *event;
+} refusals[] = {
+    { "{\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}",
+      "data: {\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}\n\n" },
+    { "\n{\r\n  \"error\": {\n    \"message\": \"a\\nb\"\n  }\n}\n",
+      "data: {    \"error\": {     \"message\": \"a\\nb\"   } }\n\n" },
+    { "{\"error\":\"too long\"}", "data: {\"error\":\"too long\"}\n\n" },
+    { "{\"error\":{}}", "data: {\"error\":{\"message\":\"no\",\"type\":\"t\",\"param\":null,\"code\":\"c\","
+                        "\"details\":{\"error\":{}}}}\n\n" },
+    { "{\"error\":true}", "data: {\"error\":{\"message\":\"no\",\"type\":\"t\",\"param\":null,\"code\":\"c\","
+                          "\"details\":{\"error\":true}}}\n\n" },
+    { "{\"detail\":[\n{\"msg\":\"too long\"}]}",
+      "data: {\"error\":{\"message\":\"no\",\"type\":\"t\",\"param\":null,\"code\":\"c\","
+      "\"details\":{\"detail\":[ {\"msg\":\"too long\"}]}}}\n\n" },
+    { "too long", "data: {\"error\":{\"message\":\"no\",\"type\":\"t\",\"param\":null,\"code\":\"c\"}}\n\n" },
+    { "{\"error\":{\"message\":\"cu",
+      "data: {\"error\":{\"message\":\"no\",\"type\":\"t\",\"param\":null,\"code\":\"c\"}}\n\n" },
+    { "", "data: {\"error\":{\"message\":\"no\",\"type\":\"t\",\"param\":null,\"code\":\"c\"}}\n\n" },
+};
+
+START_TEST(a_refusal_is_told_in_a_stream_in_the_upstreams_words_where_they_are_json)
+{
+    const struct stream_error error = { .message = "no", .type = "t", .code = "c" };
+    struct buf out;
+    buf_init(&out, 4096);
+    chat_write_refusal_event(&out, span_cstr(refusals[_i].body), &error);
+    buf_append_char(&out, '\0');
+    ck_assert_str_eq(out.data, refusals[_i].event);
+    ck_assert_str_eq(judge(out.data).classes, "E");
+    buf_free(&out);
+}
+END_TEST
+
+START_TEST(the_dialects_heartbeat_is_a_whole_event_that_says_nothing)
+{
+    ck_assert_str_eq(judge(dialect_chat.heartbeat).classes, "-");
+    ck_assert_str_eq(dialect_chat.heartbeat + strlen(dialect_chat.heartbeat) - 2, "\n\n");
+}
+END_TEST
+
 START_TEST(the_dialects_mark_is_read_as_its_end)
 {
     ck_assert_str_eq(judge(dialect_chat.terminal_mark).classes, "T");
@@ -471,6 +513,9 @@ int main(void)
     tcase_add_test(tcase, a_plain_reply_has_its_usage);
     tcase_add_loop_test(tcase, usage_is_found_in_the_tail_of_a_large_reply, 0, (int)COUNT(tails));
     tcase_add_test(tcase, an_error_event_is_whole_and_is_read_as_an_error);
+    tcase_add_loop_test(tcase, a_refusal_is_told_in_a_stream_in_the_upstreams_words_where_they_are_json, 0,
+                        (int)COUNT(refusals));
+    tcase_add_test(tcase, the_dialects_heartbeat_is_a_whole_event_that_says_nothing);
     tcase_add_test(tcase, the_dialects_mark_is_read_as_its_end);
     tcase_add_test(tcase, a_dialect_is_found_by_its_endpoint);
     suite_add_tcase(suite, tcase);

@@ -226,7 +226,7 @@ START_TEST(an_upstream_gets_the_callers_bytes_with_its_own_model_and_usage_asked
 {
     struct request_facts facts = read_body(span_cstr(spliced[_i].body));
     struct splice splice;
-    ck_assert_int_eq(chat_splice_request(&facts, span_cstr(spliced[_i].model), arena, &splice), 0);
+    ck_assert_int_eq(chat_splice_request(&facts, span_cstr(spliced[_i].model), true, arena, &splice), 0);
     struct span result = whole(&splice);
     ck_assert_msg(span_is(result, spliced[_i].expected), "%s with %s:\n     %.*s\nnot  %s", spliced[_i].body,
                   spliced[_i].model, (int)result.len, result.ptr, spliced[_i].expected);
@@ -237,11 +237,35 @@ START_TEST(what_an_upstream_gets_reads_back_as_what_was_meant)
 {
     struct request_facts facts = read_body(span_cstr(spliced[_i].body)), again;
     struct splice splice;
-    ck_assert_int_eq(chat_splice_request(&facts, span_cstr(spliced[_i].model), arena, &splice), 0);
+    ck_assert_int_eq(chat_splice_request(&facts, span_cstr(spliced[_i].model), true, arena, &splice), 0);
     again = read_body(whole(&splice));
     ck_assert(span_is(again.model, spliced[_i].model));
     ck_assert(again.is_stream == facts.is_stream);
     ck_assert(again.wants_usage == again.is_stream);
+}
+END_TEST
+
+START_TEST(without_usage_an_upstream_gets_the_callers_bytes_with_its_own_model_only)
+{
+    static const struct {
+        const char *body, *expected;
+    } rows[] = {
+        { "{\"model\":\"a\",\"stream\":true}", "{\"model\":\"b\",\"stream\":true}" },
+        { "{\"stream\":true,\"stream_options\":{\"x\":1},\"model\":\"a\"}",
+          "{\"stream\":true,\"stream_options\":{\"x\":1},\"model\":\"b\"}" },
+        { "{\"model\":\"b\",\"stream\":true,\"stream_options\":{\"include_usage\":false}}",
+          "{\"model\":\"b\",\"stream\":true,\"stream_options\":{\"include_usage\":false}}" },
+        { "{\"model\":\"b\",\"stream\":true,\"stream_options\":null}",
+          "{\"model\":\"b\",\"stream\":true,\"stream_options\":null}" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct request_facts facts = read_body(span_cstr(rows[i].body));
+        struct splice splice;
+        ck_assert_int_eq(chat_splice_request(&facts, span_cstr("b"), false, arena, &splice), 0);
+        struct span result = whole(&splice);
+        ck_assert_msg(span_is(result, rows[i].expected), "%.*s\nnot  %s", (int)result.len, result.ptr,
+                      rows[i].expected);
+    }
 }
 END_TEST
 
@@ -261,7 +285,7 @@ START_TEST(white_space_between_tokens_changes_nothing)
                                     t < COUNT(tokens) ? tokens[t] : "");
             struct request_facts facts = read_body(span_cstr(body)), again;
             struct splice splice;
-            ck_assert_int_eq(chat_splice_request(&facts, span_cstr("m"), arena, &splice), 0);
+            ck_assert_int_eq(chat_splice_request(&facts, span_cstr("m"), true, arena, &splice), 0);
             again = read_body(whole(&splice));
             ck_assert_msg(again.wants_usage && span_is(again.model, "m"), "%s", body);
         }
@@ -275,7 +299,7 @@ START_TEST(a_splice_fits_whatever_the_model_is_called)
     char model[2000];
     struct splice splice;
     memset(model, '\x01', sizeof(model)); /* six bytes each when escaped */
-    ck_assert_int_eq(chat_splice_request(&facts, span_of(model, sizeof(model)), arena, &splice), 0);
+    ck_assert_int_eq(chat_splice_request(&facts, span_of(model, sizeof(model)), true, arena, &splice), 0);
     struct request_facts again = read_body(whole(&splice));
     ck_assert(span_eq(again.model, span_of(model, sizeof(model))));
 }
@@ -295,6 +319,7 @@ int main(void)
     tcase_add_loop_test(splicing, an_upstream_gets_the_callers_bytes_with_its_own_model_and_usage_asked_for,
                         0, (int)COUNT(spliced));
     tcase_add_loop_test(splicing, what_an_upstream_gets_reads_back_as_what_was_meant, 0, (int)COUNT(spliced));
+    tcase_add_test(splicing, without_usage_an_upstream_gets_the_callers_bytes_with_its_own_model_only);
     tcase_add_test(splicing, white_space_between_tokens_changes_nothing);
     tcase_add_test(splicing, a_splice_fits_whatever_the_model_is_called);
     suite_add_tcase(suite, reading);

@@ -133,8 +133,6 @@ static const struct {
       "not supported yet" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"maxConcurrency\":1", "", ""), AT_UPSTREAM "/maxConcurrency",
       "not supported yet" },
-    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":1", ""), "/llm/models/gpt/heartbeatMs",
-      "not supported yet" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"hedgeAfterMs\":1", ""), "/llm/models/gpt/hedgeAfterMs",
       "not supported yet" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"strategy\":1", ""), "/llm/models/gpt/strategy",
@@ -152,6 +150,12 @@ static const struct {
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":0", "", ""), AT_UPSTREAM "/timeoutMs",
       "found the number 0, expected a whole number from 1 to 3600000" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":3600001", "", ""), AT_UPSTREAM "/timeoutMs", "3600001" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":-1", ""), "/llm/models/gpt/heartbeatMs",
+      "expected a whole number from 0 to 3600000" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":3600001", ""), "/llm/models/gpt/heartbeatMs",
+      "3600001" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":null", ""), "/llm/models/gpt/heartbeatMs",
+      "found null" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":1.5", "", ""), AT_UPSTREAM "/timeoutMs", "1.5" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":99999999999999999999", "", ""), AT_UPSTREAM "/timeoutMs",
       "expected a whole number" },
@@ -392,6 +396,26 @@ START_TEST(an_absent_member_has_the_default_of_its_row)
     ck_assert_uint_eq(model->on_timeout, 1);
     ck_assert(has_codes(root, model->http_codes, codes, COUNT(codes)));
     ck_assert_uint_eq(root->client_stall_timeout_ms, 60000);
+}
+END_TEST
+
+static const struct {
+    const char *tree;
+    unsigned heartbeat_ms, beats_before_content;
+} heartbeats[] = {
+    { TREE("", "", ""), 15000, 0 },
+    { TREE("", ",\"heartbeatMs\":0", ""), 0, 1 },
+    { TREE("", ",\"heartbeatMs\":1", ""), 1, 1 },
+    { TREE("", ",\"heartbeatMs\":15000", ""), 15000, 1 },
+    { TREE("", ",\"heartbeatMs\":3600000", ""), 3600000, 1 },
+};
+
+START_TEST(heartbeats_come_before_content_only_where_the_model_says_how_often)
+{
+    const struct snap_root *root = compile(heartbeats[_i].tree, false);
+    const struct snap_model *model = snapshot_model(root, span_cstr("gpt"));
+    ck_assert_uint_eq(model->heartbeat_ms, heartbeats[_i].heartbeat_ms);
+    ck_assert_uint_eq(model->beats_before_content, heartbeats[_i].beats_before_content);
 }
 END_TEST
 
@@ -723,6 +747,8 @@ int main(void)
     tcase_add_test(tests, a_document_nested_too_deeply_is_refused);
     tcase_add_test(tests, a_document_as_deep_as_the_scanner_allows_reaches_the_table);
     tcase_add_test(tests, an_absent_member_has_the_default_of_its_row);
+    tcase_add_loop_test(tests, heartbeats_come_before_content_only_where_the_model_says_how_often, 0,
+                        (int)COUNT(heartbeats));
     tcase_add_test(tests, defaults_are_those_of_the_document_wherever_they_stand);
     tcase_add_test(tests, a_present_member_wins_over_the_default);
     tcase_add_loop_test(tests, the_url_is_the_base_without_its_last_slashes_and_the_endpoint, 0, COUNT(urls));

@@ -8,6 +8,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/base/err.h"
 #include "core/upstream/exchange.h"
 #include "core/upstream/exchange_internal.h"
 #include "tests/unit/scripted_server.h"
@@ -23,9 +24,19 @@ struct receiver {
     enum exchange_want head_wants, data_wants;
     const char *lingers_after, *content_from; /* bytes that make it want that */
     unsigned sleep_ms;                        /* at every piece */
+    unsigned beat_interval_ms;                /* set when it lingers */
+};
+
+/* What is to be done now and then, and how often it was. */
+struct metronome {
+    unsigned interval_ms; /* 0: not as things stand */
+    uint64_t last_us;
+    unsigned runs, fails_at; /* the run that fails, from 1 */
+    unsigned sleep_ms;
 };
 
 static struct server server;
+static struct metronome metronome;
 static struct exchange_client *client;
 static struct receiver receiver;
 static struct exchange_clocks clocks;
@@ -45,6 +56,7 @@ static void set_up(void)
         .idle_ms = 10000,
         .chain_us = clock_monotonic_us() + 30 * US_PER_S,
     };
+    metronome = (struct metronome){ 0 };
     extra_headers = NULL;
     caller_fd = -1;
 }
@@ -90,17 +102,35 @@ static enum exchange_want on_data(void *ctx, struct span piece)
     r->pieces++;
     buf_append_span(&r->body, piece);
     pause_ms(r->sleep_ms);
-    if (r->lingers_after != NULL && has(&r->body, r->lingers_after))
+    if (r->lingers_after != NULL && has(&r->body, r->lingers_after)) {
+        metronome.interval_ms = r->beat_interval_ms;
         return EXCHANGE_LINGER;
+    }
     if (r->content_from != NULL && !has(&r->body, r->content_from))
         return EXCHANGE_MORE;
     return r->data_wants;
+}
+
+static uint64_t due_us(void *ctx)
+{
+    const struct metronome *m = ctx;
+    return m->interval_ms == 0 ? UINT64_MAX : m->last_us + m->interval_ms * US_PER_MS;
+}
+
+static int run_beat(void *ctx)
+{
+    struct metronome *m = ctx;
+    ck_assert_uint_ge(clock_monotonic_us(), due_us(m));
+    pause_ms(m->sleep_ms);
+    m->last_us = clock_monotonic_us();
+    return ++m->runs == m->fails_at ? ERR_CLIENT_GONE : 0;
 }
 
 /* POSTs `body`, with one of its bytes replaced, so that it is in pieces. */
 static struct exchange_result post_to(const char *url, struct span body)
 {
     const struct exchange_receiver calls = { .ctx = &receiver, .on_head = on_head, .on_data = on_data };
+    const struct exchange_beat beat = { .ctx = &metronome, .due_us = due_us, .run = run_beat };
     static const char *const no_headers[] = { NULL };
     struct exchange_result result;
     struct splice splice;
@@ -111,12 +141,14 @@ static struct exchange_result post_to(const char *url, struct span body)
         .headers = extra_headers != NULL ? extra_headers : no_headers,
         .body = &splice,
         .clocks = clocks,
+        .beat = &beat,
         .caller_fd = caller_fd,
     };
     buf_free(&receiver.body);
     buf_init(&receiver.body, REQUEST_BYTES_MAX);
     receiver.heads = receiver.pieces = 0;
     uint64_t begin = clock_monotonic_us();
+    metronome.last_us = begin;
     exchange_run(client, &request, &calls, &result);
     took_us = clock_monotonic_us() - begin;
     return result;
@@ -599,6 +631,89 @@ START_TEST(a_receiver_that_stops_stops_the_exchange)
 }
 END_TEST
 
+/* --- the beat --- */
+
+enum { BEAT_MS = 50 };
+
+START_TEST(a_beat_runs_whenever_it_is_due_before_a_reply_and_within_it)
+{
+    START({ { { 4 * BEAT_MS, CHUNKED_HEAD }, { 4 * BEAT_MS, "1\r\na\r\n" }, { 4 * BEAT_MS, CHUNKS_END } },
+            KEEP });
+    metronome.interval_ms = BEAT_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_le(metronome.runs, took_us / (BEAT_MS * US_PER_MS));
+    ck_assert_msg(metronome.runs >= 6, "%u runs in %lu us", metronome.runs, (unsigned long)took_us);
+}
+END_TEST
+
+START_TEST(a_beat_that_is_not_due_does_not_run)
+{
+    START({ { { 2 * BEAT_MS, OK_REPLY } }, KEEP }, { { { 2 * BEAT_MS, OK_REPLY } }, KEEP });
+    post();
+    metronome.interval_ms = 5000;
+    post();
+    server_stop(&server);
+    ck_assert_uint_eq(metronome.runs, 0);
+    ck_assert_uint_lt(took_us, LATE_MS * US_PER_MS);
+}
+END_TEST
+
+START_TEST(a_beat_puts_off_no_clock)
+{
+    static const struct reply waits[] = { { { { 0, CHUNKED_HEAD } }, KEEP },
+                                          { { { 0, CHUNKED_HEAD "1\r\na\r\n" } }, KEEP } };
+    server_start(&server, &waits[_i], 1);
+    clocks.idle_ms = clocks.first_content_ms = CLOCK_MS;
+    metronome.interval_ms = BEAT_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_timeout(&result, _i == 0 ? EXCHANGE_END_TIMEOUT_FIRST_CONTENT : EXCHANGE_END_TIMEOUT_IDLE);
+    ck_assert_uint_ge(metronome.runs, 2);
+}
+END_TEST
+
+START_TEST(the_clocks_stand_still_while_a_beat_runs)
+{
+    START({ { { 6 * CLOCK_MS, OK_REPLY } }, KEEP });
+    clocks.first_content_ms = 3 * CLOCK_MS;
+    metronome.interval_ms = BEAT_MS;
+    metronome.sleep_ms = 3 * BEAT_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_ge(result.receiver_us, metronome.runs * 3 * BEAT_MS * US_PER_MS);
+}
+END_TEST
+
+START_TEST(a_beat_that_finds_the_caller_gone_ends_the_exchange)
+{
+    server_start(&server, NULL, 0);
+    metronome.interval_ms = BEAT_MS;
+    metronome.fails_at = 2;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_CALLER_LEFT);
+    ck_assert_uint_eq(metronome.runs, 2);
+    ck_assert_uint_lt(took_us, (2 * BEAT_MS + LATE_MS) * US_PER_MS);
+}
+END_TEST
+
+START_TEST(nothing_beats_once_all_has_come)
+{
+    START({ { { 0, CHUNKED_HEAD "7\r\na[DONE]\r\n" } }, KEEP });
+    receiver.lingers_after = "[DONE]";
+    receiver.beat_interval_ms = 10; /* from the mark on; it lingers for longer */
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_ENOUGH);
+    ck_assert_uint_ge(took_us, 50 * US_PER_MS);
+    ck_assert_uint_eq(metronome.interval_ms, 10);
+    ck_assert_uint_eq(metronome.runs, 0);
+}
+END_TEST
+
 /* --- kept connections --- */
 
 START_TEST(a_connection_is_kept_for_the_next_exchange)
@@ -808,6 +923,12 @@ int main(void)
                         2 * (int)COUNT(slow_replies));
     tcase_add_test(ends, a_caller_that_left_before_is_noticed_at_once);
     tcase_add_loop_test(ends, a_receiver_that_stops_stops_the_exchange, 0, 4);
+    tcase_add_test(ends, a_beat_runs_whenever_it_is_due_before_a_reply_and_within_it);
+    tcase_add_test(ends, a_beat_that_is_not_due_does_not_run);
+    tcase_add_loop_test(ends, a_beat_puts_off_no_clock, 0, 2);
+    tcase_add_test(ends, the_clocks_stand_still_while_a_beat_runs);
+    tcase_add_test(ends, a_beat_that_finds_the_caller_gone_ends_the_exchange);
+    tcase_add_test(ends, nothing_beats_once_all_has_come);
     tcase_add_test(kept, a_connection_is_kept_for_the_next_exchange);
     tcase_add_test(kept, a_connection_that_was_closed_meanwhile_is_not_used);
     tcase_add_test(kept, a_kept_connection_that_turns_out_to_be_closed_is_replaced);

@@ -28,7 +28,7 @@ enum { NEVER = -1, OUT_BYTES = 4 * 1024 * 1024 };
 struct caller {
     struct buf bytes;
     int commits, calls, fails_at; /* the call that fails, from 0 */
-    bool has_failed;
+    bool has_failed, has_last;
     char type[128];
     int64_t whole_bytes;
 };
@@ -50,11 +50,13 @@ static int on_commit(void *ctx, struct span content_type, int64_t whole_bytes)
     return answer_call(caller);
 }
 
-static int on_write(void *ctx, struct span bytes)
+static int on_write(void *ctx, struct span bytes, bool is_last)
 {
     struct caller *caller = ctx;
     ck_assert_msg(caller->commits == 1, "written before the commitment");
     ck_assert_msg(bytes.len > 0, "an empty write");
+    ck_assert_msg(!caller->has_last, "written after the last bytes");
+    caller->has_last = is_last;
     int r = answer_call(caller);
     if (r == 0)
         ck_assert_int_eq(buf_append_span(&caller->bytes, bytes), 0);
@@ -105,6 +107,10 @@ static void finish(struct run *run, bool is_whole)
     ck_assert_int_eq(run->relay.is_committed,
                      run->caller.commits == 1 && !(run->caller.calls == 1 && run->caller.has_failed));
     ck_assert_uint_eq(run->relay.bytes_out, run->caller.bytes.len);
+    ck_assert_msg(!run->caller.has_last || run->relay.end == RELAY_FINISHED || run->caller.has_failed,
+                  "the last bytes of a reply that did not finish");
+    ck_assert_msg(run->caller.has_last || run->relay.end != RELAY_FINISHED || run->relay.is_passing,
+                  "a finished reply without last bytes");
 }
 
 static void end(struct run *run)
@@ -309,8 +315,11 @@ START_TEST(a_reply_that_is_cut_into_two_pieces_anywhere_is_the_same)
 }
 END_TEST
 
-static const struct stream_error cut_error = { "The reply broke off.", "server_error",
-                                               "upstream_unavailable" };
+static const struct stream_error cut_error = {
+    .message = "The reply broke off.",
+    .type = "server_error",
+    .code = "upstream_unavailable",
+};
 
 /* What ends honestly: the mark once, or the error event once, and never both. */
 START_TEST(a_committed_stream_has_one_end)
@@ -320,8 +329,10 @@ START_TEST(a_committed_stream_has_one_end)
     feed_in_pieces(&run, span_cstr(replies[_i].reply), 7);
     finish(&run, replies[_i].is_whole);
     bool is_finished = run.relay.end == RELAY_FINISHED;
-    if (run.relay.is_committed && run.relay.is_stream && !is_finished)
+    if (run.relay.is_committed && run.relay.is_stream && !is_finished) {
         ck_assert_int_eq(relay_fail(&run.relay, &cut_error), 0);
+        ck_assert_msg(run.caller.has_last, "nothing follows the error event");
+    }
     struct span got = buf_span(&run.caller.bytes);
     if (run.relay.is_committed && run.relay.is_stream) {
         char lines[2048];
@@ -452,6 +463,35 @@ START_TEST(events_that_come_together_leave_together)
 }
 END_TEST
 
+/* --- bytes that are not the upstream's --- */
+
+static const struct {
+    bool is_stream;
+    const char *piece;
+    bool may_beat;
+} moments[] = {
+    { true, "", true },
+    { true, PING ROLE, true },
+    { true, HELLO, true },
+    { true, HELLO "data: {\"choi", true }, /* of an event that has not ended, nothing has gone */
+    { true, HELLO "data: x", true },
+    { true, HELLO STOP, true },
+    { true, HELLO STOP MARK, false },
+    { true, HELLO "data: [DONE]\r\n\r", false },
+    { true, HELLO EVENT(FAILED), false },
+    { false, "{\"choices\":", true },
+};
+
+START_TEST(other_bytes_may_go_between_events_of_a_stream_that_goes_on)
+{
+    struct run run;
+    begin(&run, moments[_i].is_stream, false, "", NEVER);
+    feed(&run, span_cstr(moments[_i].piece));
+    ck_assert_msg(relay_is_between_events(&run.relay) == moments[_i].may_beat, "after %s", moments[_i].piece);
+    end(&run);
+}
+END_TEST
+
 /* --- bounds --- */
 
 static struct span repeat(const char *text, size_t at_least)
@@ -523,6 +563,36 @@ START_TEST(an_event_beyond_the_bound_passes_unjudged_and_unchanged)
     finish(&run, true);
     ck_assert_int_eq(run.relay.end, RELAY_FINISHED);
     ck_assert(span_eq(buf_span(&run.caller.bytes), large));
+    end(&run);
+    free((void *)(uintptr_t)large.ptr);
+}
+END_TEST
+
+/* Not even where the parts of the large event pause at what looks like the end of a line. */
+START_TEST(no_other_bytes_go_into_an_event_that_passes_in_parts)
+{
+    struct span large = around(HELLO LARGE_BEGIN, 2 * RELAY_EVENT_BYTES, "\n"), ping = span_cstr(PING);
+    struct run run;
+    begin(&run, true, false, "", NEVER);
+    feed_in_pieces(&run, large, piece_sizes[_i]);
+    ck_assert(!relay_is_between_events(&run.relay));
+    feed(&run, span_cstr("\n"));
+    ck_assert(relay_is_between_events(&run.relay));
+    feed(&run, ping);
+    ck_assert(relay_is_between_events(&run.relay));
+    end(&run);
+    free((void *)(uintptr_t)large.ptr);
+}
+END_TEST
+
+START_TEST(no_other_bytes_go_into_a_plain_reply_that_passes)
+{
+    struct span large = around("{\"x\":\"", RELAY_PLAIN_BYTES, "");
+    struct run run;
+    begin(&run, false, false, "", NEVER);
+    feed(&run, large);
+    ck_assert(run.relay.is_committed);
+    ck_assert(!relay_is_between_events(&run.relay));
     end(&run);
     free((void *)(uintptr_t)large.ptr);
 }
@@ -713,6 +783,10 @@ int main(void)
     tcase_add_test(talk, what_came_before_content_is_counted_and_kept);
     tcase_add_test(talk, events_that_come_together_leave_together);
     tcase_add_test(talk, the_error_event_says_whether_the_caller_heard_it);
+    tcase_add_loop_test(talk, other_bytes_may_go_between_events_of_a_stream_that_goes_on, 0,
+                        (int)COUNT(moments));
+    tcase_add_loop_test(bounds, no_other_bytes_go_into_an_event_that_passes_in_parts, 0, sizes);
+    tcase_add_test(bounds, no_other_bytes_go_into_a_plain_reply_that_passes);
     tcase_add_loop_test(bounds, what_is_held_back_is_bounded_and_then_sent_in_order, 0, sizes);
     tcase_add_test(bounds, a_stream_of_nothing_beyond_the_bound_is_no_answer_though_committed);
     tcase_add_loop_test(bounds, an_event_beyond_the_bound_passes_unjudged_and_unchanged, 0, sizes);

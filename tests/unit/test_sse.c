@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
-#include "core/upstream/sse.h"
+#include "core/dialect/sse.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TEXT(literal)                \

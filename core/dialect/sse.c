@@ -1,4 +1,4 @@
-#include "core/upstream/sse.h"
+#include "core/dialect/sse.h"
 
 typedef int sse_event_fn(void *ctx, const struct sse_event *event);
 

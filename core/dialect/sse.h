@@ -12,8 +12,8 @@
  * blank line's CR ends a piece, the event is given at once, and a LF that
  * follows counts to the next event.
  */
-#ifndef CORE_UPSTREAM_SSE_H
-#define CORE_UPSTREAM_SSE_H
+#ifndef CORE_DIALECT_SSE_H
+#define CORE_DIALECT_SSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
