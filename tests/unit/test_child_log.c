@@ -21,6 +21,7 @@ static struct arena *arena;
 static char path[64];
 static int real_stderr;
 static struct child_log child_log;
+static bool has_ended;
 static struct error e;
 
 static void set_up(void)
@@ -33,15 +34,16 @@ static void set_up(void)
     dup2(fd, STDERR_FILENO);
     close(fd);
     log_init("prog");
+    has_ended = false;
     ck_assert_int_eq(child_log_open(&child_log, &e), 0);
 }
 
 static void tear_down(void)
 {
+    if (!has_ended)
+        child_log_end(&child_log);
     dup2(real_stderr, STDERR_FILENO);
     close(real_stderr);
-    close(child_log.read_fd);
-    close(child_log.write_fd);
     unlink(path);
     arena_free(arena);
 }
@@ -250,6 +252,19 @@ START_TEST(what_looks_like_a_credential_is_redacted)
 }
 END_TEST
 
+START_TEST(the_last_words_need_no_end)
+{
+    say_text("{\"n\":1}\n{\"n\":2}");
+    has_ended = true;
+    child_log_end(&child_log);
+    const char *text = output();
+    ck_assert_msg(count_lines(text) == 2, "not two lines: %s", text);
+    ck_assert_int_eq(strncmp(text, "{\"n\":1}\n", 8), 0);
+    expect_member("child_stderr");
+    ck_assert_int_eq(fcntl(child_log.write_fd, F_GETFD), -1);
+}
+END_TEST
+
 /* --- the pipe ----------------------------------------------------------------------- */
 
 START_TEST(taking_does_not_wait)
@@ -305,6 +320,7 @@ int main(void)
     tcase_add_test(tcase, a_line_without_an_end_becomes_several);
     tcase_add_test(tcase, json_that_is_too_long_for_a_line_is_no_line);
     tcase_add_test(tcase, what_looks_like_a_credential_is_redacted);
+    tcase_add_test(tcase, the_last_words_need_no_end);
     tcase_add_test(tcase, taking_does_not_wait);
     tcase_add_test(tcase, the_pipe_is_not_passed_to_other_programs);
     tcase_add_test(tcase, a_childs_stderr_goes_to_the_master);
