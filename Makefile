@@ -35,7 +35,7 @@ endif
 
 CORE_SOURCES := $(sort $(wildcard core/*/*.c))
 ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c))
-ROUTER_SOURCES := $(sort $(wildcard fcgi/edge/*.c fcgi/*.c))
+EDGE_SOURCES := $(sort $(filter-out fcgi/main.c,$(wildcard fcgi/edge/*.c fcgi/*.c)))
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
@@ -89,7 +89,11 @@ $(BUILD)/libengine.a: $(call object,$(ENGINE_SOURCES))
 	@rm -f $@
 	$(call run,AR,$(AR) rcs $@ $^)
 
-$(BUILD)/llm-router: $(call object,$(ROUTER_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
+$(BUILD)/libedge.a: $(call object,$(EDGE_SOURCES))
+	@rm -f $@
+	$(call run,AR,$(AR) rcs $@ $^)
+
+$(BUILD)/llm-router: $(BUILD)/fcgi/main.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 $(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
@@ -98,7 +102,7 @@ $(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a 
 $(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libengine.a $(BUILD)/libcore.a
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
 	@mkdir -p $(@D)
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@)
 
@@ -107,10 +111,10 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 # One target, two programs: with libFuzzer, and with a loop over the files of a folder.
-$(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libcore.a
+$(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/libcore.a
+$(BUILD)/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 run: packages-run $(PROGRAMS) ## serve everything on PORT until interrupted

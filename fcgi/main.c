@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/log/log.h"
 #include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
@@ -118,15 +119,18 @@ static int run_overflow(struct engine_process *process)
     return overflow_run(&edge_voice, process);
 }
 
-/* A refused configuration is as good as none: requests are told so. */
+/* The keeper's part. A refused configuration is as good as none: requests are told so. */
 static int init_alone(struct engine_process *process, struct error *e)
 {
+    struct mapping *mapping = process->mapping;
     int r = configuration_load(&shared, &worker.snapshot, e);
     if (r != 0 && r != ERR_FORMAT)
         return r;
     if (r == 0)
         worker.generation = 1;
-    atomic_store_explicit(&process->mapping->generation, worker.generation, memory_order_relaxed);
+    atomic_store_explicit(&mapping->generation, worker.generation, memory_order_relaxed);
+    atomic_store_explicit(&mapping->keeper.is_store_ok, 1, memory_order_relaxed);
+    atomic_store_explicit(&mapping->keeper.checked_us, clock_monotonic_us(), memory_order_relaxed);
     return 0;
 }
 

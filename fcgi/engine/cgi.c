@@ -21,7 +21,7 @@ bool engine_is_cgi(void)
 /* The running instance's mapping, else one of our own. */
 static int prepare(const struct engine_program *program, struct engine_process *process, struct error *e)
 {
-    static struct scoreboard_record record; /* nobody counts us */
+    static struct scoreboard_record record; /* an instance does not count us */
     int r, found;
 
     if ((r = memory_keep_secret(e)) != 0)
@@ -29,9 +29,12 @@ static int prepare(const struct engine_program *program, struct engine_process *
     found = mapping_open(process->settings->run_dir, program->name, &process->mapping, e);
     if (found != 0 && found != ERR_NOT_FOUND)
         return found;
-    if (found != 0)
-        process->mapping = mapping_alone(program->name);
     process->record = &record;
+    if (found != 0) {
+        process->mapping = mapping_alone(program->name);
+        process->record = &process->mapping->workers[0];
+        atomic_store_explicit(&process->record->pid, getpid(), memory_order_relaxed);
+    }
     if ((r = program->init_master(process, e)) != 0 || (r = program->init_worker(process, e)) != 0)
         return r;
     return found != 0 && program->init_alone != NULL ? program->init_alone(process, e) : 0;

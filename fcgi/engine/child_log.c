@@ -67,3 +67,12 @@ void child_log_take(struct child_log *log)
         log->len = left;
     }
 }
+
+void child_log_end(struct child_log *log)
+{
+    child_log_take(log);
+    if (log->len > 0)
+        pass_on(span_of(log->line, log->len));
+    close(log->read_fd);
+    close(log->write_fd);
+}

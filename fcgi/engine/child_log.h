@@ -27,4 +27,7 @@ void child_log_attach(const struct child_log *log);
 /* In the master, when read_fd is readable: takes what there is, without waiting. */
 void child_log_take(struct child_log *log);
 
+/* When all children have ended: their last words, also without the end of a line. */
+void child_log_end(struct child_log *log);
+
 #endif

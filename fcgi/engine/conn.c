@@ -109,7 +109,7 @@ static ssize_t read_cgi(struct conn *conn, char *out, size_t room)
             return ERR_CLIENT_GONE;
         conn->cgi_read += (uint64_t)n;
     }
-    conn->is_input_read = n == 0 || (uint64_t)n == left;
+    conn->is_input_read = (uint64_t)n == left || (n == 0 && room > 0);
     return n;
 }
 
@@ -306,7 +306,8 @@ void conn_abort(struct conn *conn)
 
     if (!conn->is_broken && !conn->is_ended && !conn->is_cgi)
         send_all(conn, &v, 1);
-    conn->is_broken = conn->is_cgi; /* a CGI program can only exit with a failure */
+    if (conn->is_cgi)
+        conn->is_broken = true; /* it can only exit with a failure */
     conn->is_ended = true;
 }
 

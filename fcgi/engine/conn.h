@@ -2,9 +2,9 @@
  * One request of a front end: over one FastCGI connection, or as a CGI program
  * (RFC 3875) over the environment, standard input and output.
  *
- * FastCGI: libfcgi reads it (parameters and
- * body); the reply is written here, because libfcgi copies what it is given,
- * cannot bound a blocked write, and hides a second failure.
+ * FastCGI: libfcgi reads it (parameters and body); the reply is written here,
+ * because libfcgi copies what it is given, cannot bound a blocked write, and
+ * hides a second failure.
  *
  * A connection carries one request: FCGI_KEEP_CONN is not honoured, or idle
  * connections of the web server would pin workers.
@@ -28,7 +28,7 @@ struct conn {
     bool has_request;    /* between conn_begin and conn_close */
     bool is_input_read;  /* the empty STDIN record has come: from here on readable means gone */
     bool is_ended;       /* END_REQUEST or an abort was sent */
-    bool is_broken;      /* a write failed: the front end has gone, or does not read */
+    bool is_broken;      /* a write failed: gone, or not reading; or a CGI reply was aborted */
     uint32_t stall_ms;   /* how long a write may make no progress, and a read wait for the next byte */
     uint64_t cgi_read;   /* bytes of the body, as a CGI program */
     uint64_t blocked_us; /* waited for the front end, in all */

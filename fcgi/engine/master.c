@@ -329,6 +329,7 @@ static void supervise(struct master *m)
         else if (clock_monotonic_us() >= m->phase_ends_us)
             lose_patience(m);
     }
+    child_log_end(&m->child_log); /* what the last one said before it was reaped */
 }
 
 static void list_children(struct master *m)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 
 enum {
     PEERS_MAX = 8192,
+    HEALTH_SHARE = 8,        /* one place in so many is for the health socket alone */
+    OTHER_DESCRIPTORS = 32,  /* that are no peers */
     PEER_PATIENCE_MS = 5000, /* for a peer that does not send its request, or does not read */
     DISCARD_MS = 1000,       /* for one that is still sending when it has its answer */
     REPLY_BYTES = 4 * 1024 * 1024,
@@ -44,7 +47,7 @@ struct overflow {
     struct shedding shedding;
     int epoll, timer;
     struct peer *peers;
-    size_t n_peers;
+    size_t n_peers, peers_max;
     unsigned next_nudge; /* slot of the worker that is signalled next */
 };
 
@@ -149,16 +152,20 @@ static bool receive(struct overflow *o, struct peer *peer)
 static void accept_health(struct overflow *o)
 {
     int fd;
-    while (o->n_peers < PEERS_MAX &&
-           (fd = accept4(o->process->health->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-        add_peer(o, fd, true);
+    while ((fd = accept4(o->process->health->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        if (o->n_peers < o->peers_max)
+            add_peer(o, fd, true);
+        else
+            close(fd); /* left where it is, it would not let us sleep */
+    }
 }
 
 static void shed(struct overflow *o)
 {
     _Atomic uint64_t *accepted = &o->process->mapping->accepted;
+    size_t places = o->peers_max - o->peers_max / HEALTH_SHARE;
 
-    while (o->n_peers < PEERS_MAX &&
+    while (o->n_peers < places &&
            shedding_is_due(&o->shedding, atomic_load_explicit(accepted, memory_order_relaxed))) {
         int fd = accept4(o->process->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
@@ -234,6 +241,21 @@ static void on_peer(struct overflow *o, struct peer *peer, uint32_t events)
         close_peer(o, peer);
 }
 
+/* How many peers there are descriptors for. The default limit, 1024, is for
+ * programs that call select. */
+static size_t find_places(void)
+{
+    struct rlimit limit = { 0 };
+    size_t places = OTHER_DESCRIPTORS;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur > 2 * OTHER_DESCRIPTORS)
+        places = (size_t)limit.rlim_cur - OTHER_DESCRIPTORS;
+    return places < PEERS_MAX ? places : PEERS_MAX;
+}
+
 static int prepare(struct overflow *o, struct error *e)
 {
     struct itimerspec every = { .it_interval.tv_nsec = SHEDDING_TICK_MS * 1000000,
@@ -241,6 +263,7 @@ static int prepare(struct overflow *o, struct error *e)
     struct epoll_event timer = { .events = EPOLLIN, .data.ptr = &tag_timer };
     struct epoll_event health = { .events = EPOLLIN, .data.ptr = &tag_health };
 
+    o->peers_max = find_places();
     o->epoll = epoll_create1(EPOLL_CLOEXEC);
     o->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (o->epoll < 0 || o->timer < 0 || timerfd_settime(o->timer, 0, &every, NULL) != 0 ||

@@ -42,7 +42,7 @@ static int begin_record(struct record_reader *r)
         r->has_params = r->content_left == 0;
         return 0;
     case RECORD_STDIN:
-        if (!r->has_params)
+        if (!r->has_params || r->has_ended)
             return ERR_FORMAT;
         r->has_ended = r->content_left == 0;
         return 0;

@@ -48,7 +48,8 @@ void record_reader_init(struct record_reader *reader);
 void record_reader_free(struct record_reader *reader);
 
 /* Takes the next bytes. ERR_FORMAT: this is not a FastCGI responder request.
- * ERR_LIMIT: too many parameters. ERR_STOPPED: it was aborted. */
+ * ERR_LIMIT: too many parameters. ERR_STOPPED: it was aborted. After any of them
+ * the reader takes no more. */
 int record_reader_feed(struct record_reader *reader, struct span bytes);
 
 /* A parameter's value; an empty span with ptr NULL if it is absent. */

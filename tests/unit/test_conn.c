@@ -733,6 +733,20 @@ START_TEST(close_does_not_wait_when_the_request_was_read)
 }
 END_TEST
 
+START_TEST(close_does_not_wait_for_one_that_did_not_read)
+{
+    static const char bytes[1 << 20];
+    const struct span piece = { bytes, sizeof(bytes) };
+
+    begin_half_body(STALL_MS);
+    ck_assert_int_eq(conn_write(&conn, &piece, 1, false), ERR_TIMEOUT);
+    conn_abort(&conn); /* changes nothing */
+    uint64_t start = clock_monotonic_us();
+    conn_close(&conn);
+    ck_assert_uint_lt(elapsed_ms(start), 200);
+}
+END_TEST
+
 enum {
     N_PARAMS = sizeof(param_rows) / sizeof(param_rows[0]),
     N_BODIES = sizeof(body_rows) / sizeof(body_rows[0]),
@@ -776,6 +790,7 @@ int main(void)
     tcase_add_test(writing, a_front_end_that_is_still_sending_gets_the_early_reply);
     tcase_add_test(writing, one_that_never_stops_sending_is_left_after_a_second);
     tcase_add_test(writing, close_does_not_wait_when_the_request_was_read);
+    tcase_add_test(writing, close_does_not_wait_for_one_that_did_not_read);
     suite_add_tcase(suite, writing);
 
     SRunner *runner = srunner_create(suite);

@@ -99,6 +99,7 @@ static int run_role(struct engine_process *process)
         engine_wait(process, LONG_MS); /* only a signal ends it in time */
     }
     shared->role_stops++;
+    fputs("last words", stderr);
     return 0;
 }
 
@@ -591,6 +592,14 @@ START_TEST(sigterm_lets_a_request_in_hand_finish_and_no_new_one_in)
 }
 END_TEST
 
+START_TEST(the_last_words_of_a_child_reach_the_log)
+{
+    pid_t master = start_master();
+    stop_master(master);
+    expect_logged("\"event\":\"child_stderr\",\"text\":\"last words\"");
+}
+END_TEST
+
 START_TEST(sigterm_also_serves_who_was_waiting)
 {
     settings.workers = 1;
@@ -870,6 +879,7 @@ int main(void)
     tcase_add_test(tcase, a_role_that_dies_is_started_again);
     tcase_add_test(tcase, a_hangup_reaches_the_roles_and_leaves_workers_alone);
     tcase_add_test(tcase, sigterm_lets_a_request_in_hand_finish_and_no_new_one_in);
+    tcase_add_test(tcase, the_last_words_of_a_child_reach_the_log);
     tcase_add_test(tcase, sigterm_also_serves_who_was_waiting);
     tcase_add_test(tcase, idle_processes_end_at_once_at_sigterm);
     tcase_add_test(tcase, what_outlasts_the_drain_timeout_is_ended);

@@ -1,0 +1,115 @@
+/*
+ * FastCGI from a front end: a request is the same in whatever pieces it comes,
+ * nothing of it is kept but its parameters, and what is found in them lies
+ * there. A reply comes apart into what was put into it.
+ *
+ * Input: the sizes of the pieces, the bytes of the connection.
+ */
+#include "fcgi/engine/record.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { REPLY_BYTES = 1024 * 1024, REQUEST_ID = 0xfedc };
+
+static const char *const NAMES[] = { "", "A", "REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO" };
+
+enum { N_NAMES = sizeof(NAMES) / sizeof(NAMES[0]) };
+
+static void check_state(const struct record_reader *reader)
+{
+    fuzz_check(reader->params.len <= RECORD_PARAMS_MAX, "parameters stay within their limit");
+    fuzz_check(!reader->has_params || reader->has_begun, "parameters end after the beginning");
+    fuzz_check(!reader->has_ended || reader->has_params, "the body ends after the parameters");
+}
+
+/* Reads until the end or an error; the pieces are copies that are gone when the next one comes. */
+static int read_all(struct span bytes, struct fuzz_pieces *pieces, struct record_reader *reader)
+{
+    bool had_ended = false;
+    int r = 0;
+
+    record_reader_init(reader);
+    while (bytes.len > 0 && r == 0) {
+        struct span piece = bytes;
+        if (pieces != NULL)
+            piece = fuzz_next_piece(pieces, &bytes);
+        else
+            bytes.len = 0;
+        struct span copy = fuzz_copy(piece);
+        r = record_reader_feed(reader, copy);
+        fuzz_free_copy(copy);
+        check_state(reader);
+        fuzz_check(!had_ended || reader->has_ended, "an ended request stays ended");
+        had_ended = reader->has_ended;
+    }
+    fuzz_check(r == 0 || r == ERR_FORMAT || r == ERR_LIMIT || r == ERR_STOPPED, "an error is one of three");
+    return r;
+}
+
+/* Reading stops at an error, so that both readers have taken the same bytes; but of
+ * parameters beyond the limit a piece is taken whole or not at all. */
+static void check_same(int error, const struct record_reader *whole, const struct record_reader *cut)
+{
+    fuzz_check(whole->has_begun == cut->has_begun && whole->has_params == cut->has_params &&
+                   whole->has_ended == cut->has_ended,
+               "cuts change nothing of what has come");
+    fuzz_check(whole->request_id == cut->request_id, "cuts change no request id");
+    if (error != ERR_LIMIT)
+        fuzz_check(span_eq(buf_span(&whole->params), buf_span(&cut->params)), "cuts change no parameter");
+}
+
+static void check_params(const struct record_reader *reader)
+{
+    for (int i = 0; i < N_NAMES; i++) {
+        struct span value = record_param(reader, NAMES[i]);
+        if (value.ptr == NULL)
+            fuzz_check(value.len == 0, "what is absent is empty");
+        else
+            fuzz_check(fuzz_lies_inside(value, buf_span(&reader->params)), "a value lies in the parameters");
+    }
+}
+
+/* An independent reading of our own records. */
+static void check_reply(struct span cgi)
+{
+    struct buf out;
+    struct span seen = cgi;
+
+    buf_init(&out, REPLY_BYTES);
+    record_write_reply(&out, REQUEST_ID, cgi);
+    fuzz_check(!out.overflowed, "a reply needs little more than its bytes");
+    const unsigned char *p = (const unsigned char *)out.data, *end = p + out.len;
+    while (p[1] == RECORD_STDOUT) {
+        size_t content = (size_t)(p[4] << 8 | p[5]), whole = RECORD_HEADER_BYTES + content + p[6];
+        fuzz_check(p[0] == 1 && (p[2] << 8 | p[3]) == REQUEST_ID, "a record names its request");
+        fuzz_check(whole < (size_t)(end - p), "a record is followed by another");
+        fuzz_check(whole % 8 == 0, "records are padded");
+        p += RECORD_HEADER_BYTES;
+        fuzz_check(content <= seen.len && memcmp(p, seen.ptr, content) == 0,
+                   "the records hold the bytes of the reply");
+        if (content == 0)
+            fuzz_check(seen.len == 0, "an empty record is the last");
+        seen = span_of(seen.ptr + content, seen.len - content);
+        p += whole - RECORD_HEADER_BYTES;
+    }
+    fuzz_check(p[1] == RECORD_END_REQUEST && end - p == 16, "the end of the request is the end");
+    buf_free(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = fuzz_input_of(data, size);
+    struct fuzz_pieces pieces = fuzz_take_pieces(&in);
+    struct span bytes = fuzz_rest(&in);
+    struct record_reader whole, cut;
+
+    int error = read_all(bytes, NULL, &whole);
+    fuzz_check(read_all(bytes, &pieces, &cut) == error, "cuts change no error");
+    check_same(error, &whole, &cut);
+    check_params(&whole);
+    check_params(&cut);
+    record_reader_free(&whole);
+    record_reader_free(&cut);
+    if (bytes.len > 0)
+        check_reply(bytes);
+    return 0;
+}
