@@ -93,6 +93,11 @@ int mapping_open(const char *run_dir, const char *program, struct mapping **out,
         result = error_set(e, ERR_FORMAT, "%s is of another version of %s", path, program);
         goto out;
     }
+    if (mapping->n_workers > ((size_t)st.st_size - sizeof(*mapping)) / sizeof(mapping->workers[0])) {
+        result = error_set(e, ERR_FORMAT, "%s has no room for its %u workers", path, mapping->n_workers);
+        munmap(mapping, (size_t)st.st_size);
+        goto out;
+    }
     *out = mapping;
 out:
     close(fd);

@@ -97,12 +97,13 @@ struct mapping {
 int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
                    struct error *e);
 
-/* Maps the running instance's file, for a process that is not its child: what is
- * there may be read, and the atomic cells that say "any" may be written.
- * ERR_NOT_FOUND: no instance runs. ERR_FORMAT: it is of another layout. */
+/* Maps the running instance's file, for a process that is neither its master nor
+ * its child: what is there may be read, and the atomic cells that say "any" may be
+ * written. ERR_NOT_FOUND: no instance runs. ERR_FORMAT: it is of another layout,
+ * or damaged. */
 int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e);
 
-/* A mapping of one worker that nobody shares. */
+/* A mapping of one worker that nobody shares; freed with free(). */
 struct mapping *mapping_alone(const char *program);
 
 /* A worker enters a stage: the record's stage and time. */

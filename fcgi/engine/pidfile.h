@@ -13,7 +13,7 @@
 /* The locked descriptor, to be kept open. ERR_CONFLICT: another master runs. ERR_SYSTEM. */
 int pidfile_take(const char *run_dir, const char *program, int *out, struct error *e);
 
-/* Whether a master holds it. */
+/* Whether a master holds it. Not for the process that does: it would let go. */
 bool pidfile_is_held(const char *run_dir, const char *program);
 
 /* Empties the file, so that nobody signals an id that is another's by then. */

@@ -1,9 +1,11 @@
 #include <check.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "fcgi/engine/mapping.h"
+#include "fcgi/engine/pidfile.h"
 
 enum { N_WORKERS = 3 };
 
@@ -220,6 +223,131 @@ START_TEST(a_folder_that_is_not_there_is_said)
 }
 END_TEST
 
+/* --- another program's view ---------------------------------------------------- */
+
+/* A master, as far as other programs can tell; it ends with us. */
+static void start_master(void)
+{
+    int ready[2], fd;
+    char byte;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (pidfile_take(dir, "prog", &fd, &e) == 0 && write(ready[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    ck_assert_msg(read(ready[0], &byte, 1) == 1, "there is no master");
+    close(ready[0]);
+}
+
+START_TEST(a_running_instance_can_be_mapped_and_counted_in)
+{
+    struct mapping *view = NULL;
+
+    start_master();
+    int r = mapping_open(dir, "prog", &view, &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    ck_assert_str_eq(view->instance, mapping->instance);
+    ck_assert_uint_eq(view->n_workers, N_WORKERS);
+    scoreboard_enter(&mapping->workers[N_WORKERS - 1], STAGE_WAITING);
+    ck_assert_uint_eq(view->workers[N_WORKERS - 1].stage, STAGE_WAITING);
+    atomic_store(&view->spool_segment, 9);
+    ck_assert_uint_eq(mapping->spool_segment, 9);
+}
+END_TEST
+
+START_TEST(what_a_dead_instance_left_is_not_mapped)
+{
+    struct mapping *view = NULL;
+    ck_assert_int_eq(mapping_open(dir, "prog", &view, &e), ERR_NOT_FOUND);
+    ck_assert_ptr_null(view);
+    start_master();
+    ck_assert_int_eq(mapping_open(dir, "other", &view, &e), ERR_NOT_FOUND);
+    ck_assert_int_eq(unlink(path()), 0);
+    ck_assert_int_eq(mapping_open(dir, "prog", &view, &e), ERR_NOT_FOUND);
+    ck_assert_ptr_null(view);
+}
+END_TEST
+
+static void cut_to_nothing(void)
+{
+    ck_assert_int_eq(truncate(path(), 0), 0);
+}
+
+static void cut_the_head(void)
+{
+    ck_assert_int_eq(truncate(path(), (off_t)sizeof(struct mapping) - 1), 0);
+}
+
+static void cut_the_last_record(void)
+{
+    ck_assert_int_eq(
+        truncate(path(), (off_t)(sizeof(struct mapping) + N_WORKERS * sizeof(struct scoreboard_record) - 1)),
+        0);
+}
+
+static void claim_more_workers(void)
+{
+    mapping->n_workers = UINT32_MAX;
+}
+
+static void change_magic(void)
+{
+    mapping->magic[7] = '2';
+}
+
+static void change_layout(void)
+{
+    mapping->layout = MAPPING_LAYOUT + 1;
+}
+
+static const struct damage_row {
+    const char *what;
+    void (*damage)(void);
+} damage_rows[] = {
+    { "an empty file", cut_to_nothing },     { "a cut head", cut_the_head },
+    { "a cut record", cut_the_last_record }, { "workers that are not there", claim_more_workers },
+    { "another magic", change_magic },       { "another layout", change_layout },
+};
+
+enum { N_DAMAGES = sizeof(damage_rows) / sizeof(damage_rows[0]) };
+
+START_TEST(a_mapping_that_is_not_understood_is_refused)
+{
+    const struct damage_row *row = &damage_rows[_i];
+    struct mapping *view = NULL;
+
+    start_master();
+    row->damage();
+    int r = mapping_open(dir, "prog", &view, &e);
+    ck_assert_msg(r == ERR_FORMAT && view == NULL, "%s: %s", row->what, err_name(r));
+    ck_assert_ptr_nonnull(strstr(e.text, path()));
+}
+END_TEST
+
+START_TEST(one_who_is_alone_has_a_mapping_of_one_worker)
+{
+    struct mapping *own = mapping_alone("prog");
+
+    ck_assert_str_eq(own->program, "prog");
+    ck_assert_uint_eq(strlen(own->instance), 36);
+    ck_assert_uint_eq(own->n_workers, 1);
+    ck_assert_uint_eq(own->layout, MAPPING_LAYOUT);
+    ck_assert_uint_eq(own->generation, 0);
+    ck_assert_uint_eq((uintptr_t)&own->workers[0] % _Alignof(struct scoreboard_record), 0);
+    scoreboard_begin_request(&own->workers[0]);
+    ck_assert(scoreboard_reserve_body(own, &own->workers[0], 10, 10));
+    ck_assert(!scoreboard_reserve_body(own, &own->workers[0], 11, 10));
+    ck_assert_str_ne(own->instance, mapping->instance);
+    ck_assert_uint_eq(mapping->workers[0].request.started_us, 0);
+    free(own);
+}
+END_TEST
+
 START_TEST(every_stage_has_a_name_of_its_own)
 {
     for (int i = STAGE_FREE; i <= STAGE_FINISHING; i++) {
@@ -249,6 +377,10 @@ int main(void)
     tcase_add_test(tcase, a_new_run_gets_a_new_mapping_and_the_old_one_stays_usable);
     tcase_add_test(tcase, a_link_in_its_place_is_not_followed);
     tcase_add_test(tcase, a_folder_that_is_not_there_is_said);
+    tcase_add_test(tcase, a_running_instance_can_be_mapped_and_counted_in);
+    tcase_add_test(tcase, what_a_dead_instance_left_is_not_mapped);
+    tcase_add_loop_test(tcase, a_mapping_that_is_not_understood_is_refused, 0, N_DAMAGES);
+    tcase_add_test(tcase, one_who_is_alone_has_a_mapping_of_one_worker);
     tcase_add_test(tcase, every_stage_has_a_name_of_its_own);
     suite_add_tcase(suite, tcase);
 

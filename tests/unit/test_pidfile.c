@@ -154,6 +154,25 @@ START_TEST(a_child_that_outlives_the_master_does_not_hold_the_lock)
 }
 END_TEST
 
+START_TEST(whether_a_master_runs_can_be_asked_without_a_trace)
+{
+    int lifeline, status;
+
+    ck_assert(!pidfile_is_held(dir, "prog"));
+    ck_assert_msg(access(path(), F_OK) != 0, "asking made the file");
+    pid_t holder = start_holder(&lifeline);
+    for (int i = 0; i < 3; i++)
+        ck_assert(pidfile_is_held(dir, "prog"));
+    ck_assert(!pidfile_is_held(dir, "other"));
+    ck_assert(!pidfile_is_held("/nowhere/at/all", "prog"));
+    ck_assert_int_eq(take(), ERR_CONFLICT); /* it still holds it */
+    expect_content(arena_printf(arena, "%d\n", (int)holder));
+    close(lifeline);
+    ck_assert_int_eq(waitpid(holder, &status, 0), holder);
+    ck_assert_msg(!pidfile_is_held(dir, "prog"), "its file is left, and nobody holds it");
+}
+END_TEST
+
 START_TEST(a_link_in_its_place_is_not_followed)
 {
     const char *victim = arena_printf(arena, "%s/victim", dir);
@@ -187,6 +206,7 @@ int main(void)
     tcase_add_test(tcase, another_program_in_the_same_folder_has_a_file_of_its_own);
     tcase_add_test(tcase, a_killed_master_leaves_no_lock);
     tcase_add_test(tcase, a_child_that_outlives_the_master_does_not_hold_the_lock);
+    tcase_add_test(tcase, whether_a_master_runs_can_be_asked_without_a_trace);
     tcase_add_test(tcase, a_link_in_its_place_is_not_followed);
     tcase_add_test(tcase, a_folder_that_is_not_there_is_said);
     suite_add_tcase(suite, tcase);

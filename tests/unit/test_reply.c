@@ -250,6 +250,37 @@ START_TEST(a_failure_is_told_in_the_form_of_its_mount)
 }
 END_TEST
 
+/* For a process that writes to no struct conn: the same bytes. */
+START_TEST(a_composed_failure_is_the_one_that_is_sent)
+{
+    const struct failure_row *row = &failure_rows[_i];
+    struct buf composed;
+    bool has_end;
+
+    buf_init(&composed, 65536);
+    reply_compose_failure(&composed, &row->failure, row->form, "id-1");
+    ck_assert_int_eq(reply_failure(&reply, &row->failure, row->form), 0);
+    ck_assert_str_eq(arena_span(arena, buf_span(&composed)), next_write(&has_end));
+    buf_free(&composed);
+}
+END_TEST
+
+START_TEST(a_composed_reply_has_head_and_body)
+{
+    struct buf composed;
+
+    buf_init(&composed, 65536);
+    reply_compose(&composed, 503, span_cstr("text/plain"), "id-2", span_of("a\0b", 3));
+    static const char text[] = "Status: 503 Service Unavailable\r\nContent-Type: text/plain\r\n"
+                               "Content-Length: 3\r\nx-request-id: id-2\r\n\r\na\0b";
+    ck_assert(span_eq(buf_span(&composed), span_of(text, sizeof(text) - 1)));
+    buf_clear(&composed);
+    reply_compose(&composed, 200, span_of(NULL, 0), NULL, span_of(NULL, 0));
+    ck_assert(span_is(buf_span(&composed), "Status: 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    buf_free(&composed);
+}
+END_TEST
+
 /* Every kind in both forms: whole, and with a reason phrase. */
 START_TEST(every_failure_has_its_status_and_a_body_of_the_announced_length)
 {
@@ -289,6 +320,9 @@ int main(void)
     tcase_add_test(tcase, a_reply_to_one_who_left_fails);
     tcase_add_loop_test(tcase, a_failure_is_told_in_the_form_of_its_mount, 0,
                         sizeof(failure_rows) / sizeof(failure_rows[0]));
+    tcase_add_loop_test(tcase, a_composed_failure_is_the_one_that_is_sent, 0,
+                        sizeof(failure_rows) / sizeof(failure_rows[0]));
+    tcase_add_test(tcase, a_composed_reply_has_head_and_body);
     tcase_add_loop_test(tcase, every_failure_has_its_status_and_a_body_of_the_announced_length, 0,
                         2 * FAILURE_KIND_COUNT);
     suite_add_tcase(suite, tcase);

@@ -91,6 +91,20 @@ START_TEST(a_well_formed_request_id_is_kept_and_any_other_replaced)
 }
 END_TEST
 
+/* As the overflow process has it: bytes that a NUL does not end. */
+START_TEST(an_id_may_be_chosen_from_bytes_alone)
+{
+    char id[REQUEST_ID_MAX + 1];
+
+    request_choose_id(span_of("abcdef", 3), id);
+    ck_assert_str_eq(id, "abc");
+    request_choose_id(span_of("a\0b", 3), id);
+    ck_assert_msg(strlen(id) == 32, "a NUL was kept: \"%s\"", id);
+    request_choose_id(span_of(NULL, 0), id);
+    ck_assert_uint_eq(strlen(id), 32);
+}
+END_TEST
+
 static const struct path_row {
     const char *method, *script, *info;
     const char *path;
@@ -398,6 +412,7 @@ int main(void)
     tcase_add_checked_fixture(head, set_up, tear_down);
     tcase_add_loop_test(head, a_well_formed_request_id_is_kept_and_any_other_replaced, 0,
                         sizeof(id_rows) / sizeof(id_rows[0]));
+    tcase_add_test(head, an_id_may_be_chosen_from_bytes_alone);
     tcase_add_loop_test(head, method_and_path_come_from_the_parameters_and_are_never_null, 0,
                         sizeof(path_rows) / sizeof(path_rows[0]));
     tcase_add_loop_test(head, a_header_block_over_the_limit_is_refused_with_its_size, 0,
