@@ -87,14 +87,10 @@ static const struct page *find_page(const char *path)
 }
 
 static void answer_health(struct engine_process *process, const struct record_reader *request,
-                          struct buf *cgi)
+                          const char *path, const char *id, struct buf *cgi)
 {
     struct span method = record_param(request, "REQUEST_METHOD");
-    char path[PATH_BYTES], id[REQUEST_ID_MAX + 1];
     struct buf body;
-
-    read_path(request, path);
-    request_choose_id(record_param(request, "HTTP_X_REQUEST_ID"), id);
     const struct page *page = find_page(path);
     if (page == NULL) {
         reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_NOT_FOUND }, ERROR_FORM_OPENAI, id);
@@ -126,15 +122,10 @@ static void append_event(struct engine_process *process, const char *request_id,
     router_append_event(&spool, &event);
 }
 
-static void answer_overflow(struct engine_process *process, const struct record_reader *request,
-                            struct buf *cgi)
+static void answer_overflow(struct engine_process *process, const char *path, const char *id, struct buf *cgi)
 {
     const struct failure failure = { .kind = FAILURE_OVERLOADED, .retry_after_s = 1 };
-    char path[PATH_BYTES], id[REQUEST_ID_MAX + 1];
     const char *endpoint;
-
-    read_path(request, path);
-    request_choose_id(record_param(request, "HTTP_X_REQUEST_ID"), id);
     const struct mount *mount = mount_find(path, &endpoint);
     enum error_form form = mount != NULL ? mount->form : ERROR_FORM_OPENAI;
     append_event(process, id, mount != NULL ? mount->prefix : NULL, failure_status(&failure, form),
@@ -145,10 +136,14 @@ static void answer_overflow(struct engine_process *process, const struct record_
 static void answer(struct engine_process *process, const struct record_reader *request, bool is_health,
                    struct buf *cgi)
 {
+    char path[PATH_BYTES], id[REQUEST_ID_MAX + 1];
+
+    read_path(request, path);
+    request_choose_id(record_param(request, "HTTP_X_REQUEST_ID"), id);
     if (is_health)
-        answer_health(process, request, cgi);
+        answer_health(process, request, path, id, cgi);
     else
-        answer_overflow(process, request, cgi);
+        answer_overflow(process, path, id, cgi);
 }
 
 const struct overflow_voice edge_voice = { .init = init, .answer = answer };
