@@ -56,10 +56,10 @@ int configuration_compile(const struct router_shared *shared, const struct entry
     return 0;
 }
 
-int configuration_load(const struct router_shared *shared, struct snapshot *out, struct error *e)
+int configuration_load(const struct router_shared *shared, struct arena *arena, struct snapshot *out,
+                       struct error *e)
 {
     struct entry_value values[ENTRY_COUNT];
-    struct arena *arena = arena_new(); /* lives as long as the process */
     struct store *store;
     struct span image;
 

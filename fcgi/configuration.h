@@ -14,7 +14,9 @@ int configuration_read(struct store *store, struct arena *arena, struct entry_va
 int configuration_compile(const struct router_shared *shared, const struct entry_value values[ENTRY_COUNT],
                           uint64_t generation, struct arena *arena, struct span *image, struct error *e);
 
-/* For a process that serves alone: the store's configuration, kept in memory. */
-int configuration_load(const struct router_shared *shared, struct snapshot *out, struct error *e);
+/* For a process that serves alone: both, without a file. The snapshot lies in the
+ * arena. ERR_FORMAT: refused; ERR_SYSTEM, ERR_LIMIT: the store cannot be read. */
+int configuration_load(const struct router_shared *shared, struct arena *arena, struct snapshot *out,
+                       struct error *e);
 
 #endif

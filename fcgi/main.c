@@ -123,7 +123,9 @@ static int run_overflow(struct engine_process *process)
 static int init_alone(struct engine_process *process, struct error *e)
 {
     struct mapping *mapping = process->mapping;
-    int r = configuration_load(&shared, &worker.snapshot, e);
+
+    worker.snapshot_arena = arena_new();
+    int r = configuration_load(&shared, worker.snapshot_arena, &worker.snapshot, e);
     if (r != 0 && r != ERR_FORMAT)
         return r;
     if (r == 0)

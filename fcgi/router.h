@@ -50,7 +50,8 @@ struct router_worker {
     struct spool spool;
     struct arena *arena; /* of the request in hand */
     struct snapshot snapshot;
-    uint64_t generation; /* of the snapshot; 0: none */
+    struct arena *snapshot_arena; /* of one that came from no file; else NULL */
+    uint64_t generation;          /* of the snapshot; 0: none */
     struct request_event event;
 };
 
