@@ -151,6 +151,28 @@ static struct span header(CURL *easy, const char *name)
     return span_cstr(h->value);
 }
 
+static uint64_t time_of(CURL *easy, CURLINFO info)
+{
+    curl_off_t us = 0;
+    curl_easy_getinfo(easy, info, &us);
+    return us > 0 ? (uint64_t)us : 0;
+}
+
+static void measure(struct running *x)
+{
+    struct exchange_result *r = x->result;
+    long connects = 0;
+
+    r->dns_us = time_of(x->easy, CURLINFO_NAMELOOKUP_TIME_T);
+    r->connect_us = time_of(x->easy, CURLINFO_CONNECT_TIME_T);
+    r->tls_us = time_of(x->easy, CURLINFO_APPCONNECT_TIME_T);
+    r->send_us = time_of(x->easy, CURLINFO_PRETRANSFER_TIME_T);
+    curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
+    if (x->small_body != NULL)
+        r->bytes_out = time_of(x->easy, CURLINFO_SIZE_UPLOAD_T);
+    r->is_reused = x->sends > 0 && connects == 0;
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
 {
     struct running *x = ctx;
@@ -172,6 +194,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     uint64_t entered = clock_monotonic_us();
     x->result->status = (int)status;
     x->result->first_byte_us = entered - x->start_us;
+    measure(x); /* the receiver may want it before the end */
     return take_want(x, x->receiver->on_head(x->receiver->ctx, &head), entered) ? len : 0;
 }
 
@@ -374,28 +397,6 @@ static bool wait_for_more(struct exchange_client *client, struct running *x, enu
         return true;
     }
     return false;
-}
-
-static uint64_t time_of(CURL *easy, CURLINFO info)
-{
-    curl_off_t us = 0;
-    curl_easy_getinfo(easy, info, &us);
-    return us > 0 ? (uint64_t)us : 0;
-}
-
-static void measure(struct running *x)
-{
-    struct exchange_result *r = x->result;
-    long connects = 0;
-
-    r->dns_us = time_of(x->easy, CURLINFO_NAMELOOKUP_TIME_T);
-    r->connect_us = time_of(x->easy, CURLINFO_CONNECT_TIME_T);
-    r->tls_us = time_of(x->easy, CURLINFO_APPCONNECT_TIME_T);
-    r->send_us = time_of(x->easy, CURLINFO_PRETRANSFER_TIME_T);
-    curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
-    if (x->small_body != NULL)
-        r->bytes_out = time_of(x->easy, CURLINFO_SIZE_UPLOAD_T);
-    r->is_reused = x->sends > 0 && connects == 0;
 }
 
 void exchange_run(struct exchange_client *client, const struct exchange_request *request,

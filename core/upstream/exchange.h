@@ -97,7 +97,9 @@ enum exchange_end {
 /* The record's name of an end: "timeout_idle"; never NULL. */
 const char *exchange_end_name(enum exchange_end end);
 
-/* Times in µs from the start of the exchange; 0 where it did not come to that. */
+/* Times in µs from the start of the exchange; 0 where it did not come to that.
+ * Filled as the exchange goes, so that the receiver may read it too; `end` and
+ * `detail` at its end. */
 struct exchange_result {
     enum exchange_end end;
     int status; /* 0: no head came */

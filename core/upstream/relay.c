@@ -256,8 +256,8 @@ static void finish_stream(struct relay *relay, bool is_whole)
         end_with(relay, RELAY_CUT, "no_finish");
         return;
     }
-    if (put(relay, span_cstr(relay->dialect->terminal_mark), true) == 0)
-        end_with(relay, RELAY_FINISHED, "mark_added");
+    end_with(relay, RELAY_FINISHED, "mark_added");
+    put(relay, span_cstr(relay->dialect->terminal_mark), true);
 }
 
 static void finish_document(struct relay *relay, bool is_whole)
@@ -277,8 +277,8 @@ static void finish_document(struct relay *relay, bool is_whole)
     relay->state.usage = facts.usage;
     memcpy(relay->state.finish_reason, facts.finish_reason, sizeof(relay->state.finish_reason));
     if (facts.is_usable && !relay->is_stream) {
-        if (commit(relay, (int64_t)relay->held.len) == 0)
-            end_with(relay, RELAY_FINISHED, NULL);
+        end_with(relay, RELAY_FINISHED, NULL);
+        commit(relay, (int64_t)relay->held.len);
         return;
     }
     keep_failure(relay, buf_span(&relay->held));

@@ -96,9 +96,23 @@ static int commit(void *ctx, struct span content_type, int64_t whole_bytes)
     return 0;
 }
 
+/* The attempt is over for the caller, though its exchange may go on for a moment. */
+static void record_finished(struct attempt *a)
+{
+    struct attempt_outcome outcome = { .status = a->status, .is_committed = true };
+
+    attempt_note_exchange(a, a->result, clock_monotonic_us() - a->start_us);
+    attempt_judge_finished(a, &outcome);
+    attempt_note_outcome(a, &outcome, (struct span){ NULL, 0 });
+    a->errand->turn->event->end = EVENT_END_DONE;
+    a->is_recorded = true;
+}
+
 static int write_out(void *ctx, struct span bytes, bool is_last)
 {
     struct attempt *a = ctx;
+    if (is_last && !a->is_recorded)
+        record_finished(a); /* the event is appended before these bytes leave */
     return answer_write(a->errand->answer, bytes, is_last);
 }
 
@@ -243,9 +257,13 @@ static void try_once(struct attempt *a, const char *const *headers, struct attem
     buf_init(&a->failed, SIGNATURE_BODY_MAX);
     a->event->reason = a->event->provider_code = NULL;
     a->event->start_us = start - a->errand->turn->start_us;
+    a->result = &result;
+    a->start_us = start;
     exchange(a, headers, &result);
-    attempt_note_exchange(a, &result, clock_monotonic_us() - start);
+    uint64_t took_us = clock_monotonic_us() - start;
     attempt_judge(a, result.end, out, message);
+    if (!a->is_recorded)
+        attempt_note_exchange(a, &result, took_us);
 }
 
 /* That this upstream refuses `stream_options` for this model, as of this tree. */
@@ -308,7 +326,9 @@ void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struc
     try_with_usage(&a, make_headers(&a, key_line), out, &message);
     explicit_bzero(key_line, key_line_size);
 
-    attempt_note_outcome(&a, out, message);
+    if (!a.is_recorded)
+        attempt_note_outcome(&a, out, message);
+    a.is_recorded = true;
     if (out->is_committed)
         end_committed(&a, out);
     free_reply(&a);

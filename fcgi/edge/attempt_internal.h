@@ -10,6 +10,9 @@ struct attempt {
     struct errand *errand;
     const struct candidate *candidate;
     struct attempt_event *event;
+    const struct exchange_result *result; /* of the exchange that runs, as far as it has come */
+    uint64_t start_us;                    /* of that exchange, monotonic */
+    bool is_recorded;                     /* the event has all of it */
     struct relay relay;
     struct relay_sink sink;
     bool asks_usage;    /* in a stream whose caller did not */
@@ -31,6 +34,9 @@ struct span attempt_keep(const struct attempt *a, struct span text);
  * `message` receives the upstream's sentence about a failure, if there is one. */
 void attempt_judge(struct attempt *a, enum exchange_end end, struct attempt_outcome *out,
                    struct span *message);
+
+/* The same for a reply that the relay has finished. */
+void attempt_judge_finished(struct attempt *a, struct attempt_outcome *out);
 
 /* The record: who was asked, how long it took, what came of it; and the log's
  * line of a failure, or of streams that will have no usage. */

@@ -178,6 +178,7 @@ static void route_to_dialect(struct turn *turn, const struct dialect *dialect)
 static void route_to_endpoint(struct turn *turn, const struct endpoint *endpoint)
 {
     turn->event->endpoint = endpoint->path;
+    turn->is_probe = endpoint->is_probe;
     if (endpoint->is_probe)
         scoreboard_end_request(turn->worker->process->record); /* leaves no event, however it ends */
     else
@@ -188,8 +189,8 @@ static void route_to_endpoint(struct turn *turn, const struct endpoint *endpoint
         endpoint->serve(turn);
 }
 
-/* Finds who is to answer, and lets it. True: the request leaves an event. */
-static bool route(struct turn *turn)
+/* Finds who is to answer, and lets it. */
+static void route(struct turn *turn)
 {
     turn->mount = mount_find(turn->request.path, &turn->endpoint);
     if (turn->mount != NULL) {
@@ -197,16 +198,14 @@ static bool route(struct turn *turn)
         turn->event->mount = turn->mount->prefix;
         if (dialect != NULL) {
             route_to_dialect(turn, dialect);
-            return true;
+            return;
         }
     }
     const struct endpoint *endpoint = find_endpoint(turn);
-    if (endpoint == NULL) {
+    if (endpoint != NULL)
+        route_to_endpoint(turn, endpoint);
+    else
         turn_fail(turn, &(struct failure){ .kind = FAILURE_NOT_FOUND });
-        return true;
-    }
-    route_to_endpoint(turn, endpoint);
-    return !endpoint->is_probe;
 }
 
 /* From the user agent: which client library; a closed list. */
@@ -247,18 +246,23 @@ static void begin_event(struct turn *turn)
     event->client = client_family(conn_param(turn->request.conn, "HTTP_USER_AGENT"));
 }
 
-static void append_event(struct turn *turn)
+/* The record is there before the caller has the whole reply: nobody can have a
+ * reply of which there is none. */
+static void append_event(void *ctx)
 {
+    struct turn *turn = ctx;
+    struct scoreboard_record *record = turn->worker->process->record;
     struct request_event *event = turn->event;
 
-    scoreboard_enter(turn->worker->process->record, STAGE_FINISHING);
+    if (turn->is_probe)
+        return;
+    scoreboard_enter(record, STAGE_FINISHING);
     event->total_us = clock_monotonic_us() - turn->start_us;
     event->client_wait_us = turn->request.conn->blocked_us;
     if (event->status == 0)
         event->status = turn->reply.status;
     router_append_event(&turn->worker->spool, event);
-    scoreboard_end_request(
-        turn->worker->process->record); /* not before: rather twice, with one id, than never */
+    scoreboard_end_request(record); /* not before: rather twice, with one id, than never */
 }
 
 void edge_serve(struct router_worker *worker, struct conn *conn)
@@ -266,7 +270,6 @@ void edge_serve(struct router_worker *worker, struct conn *conn)
     const struct router_settings *settings = worker->shared->settings;
     struct turn turn = { .worker = worker, .event = &worker->event, .start_us = clock_monotonic_us() };
     struct failure failure;
-    bool leaves_event = true;
 
     router_refresh(worker);
     turn.root = worker->snapshot.root;
@@ -278,16 +281,18 @@ void edge_serve(struct router_worker *worker, struct conn *conn)
     turn.request.body_memory_bytes = (uint64_t)settings->body_memory_bytes;
     reply_init(&turn.reply, conn);
     turn.reply.request_id = turn.request.id;
+    turn.reply.before_end = append_event;
+    turn.reply.before_end_ctx = &turn;
     begin_event(&turn);
     turn_note(&turn);
     if (r == 0) {
-        leaves_event = route(&turn);
+        route(&turn);
     } else {
         turn.mount = mount_find(turn.request.path, &turn.endpoint);
         turn_fail(&turn, &failure);
     }
-    if (leaves_event)
-        append_event(&turn);
+    if (turn.reply.before_end != NULL)
+        append_event(&turn); /* the reply was not finished */
     conn_end(conn);
     reply_free(&turn.reply);
     arena_reset(worker->arena);

@@ -22,6 +22,7 @@ struct turn {
     const struct snap_root *root;           /* NULL: there is no snapshot */
     const struct snap_principal *principal; /* NULL: one that may use all models */
     struct request_event *event;
+    bool is_probe;     /* leaves no event */
     uint64_t start_us; /* monotonic */
 };
 

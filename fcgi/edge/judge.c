@@ -109,16 +109,23 @@ static void judge_in_band(struct attempt *a, struct attempt_outcome *out, struct
     }
 }
 
+void attempt_judge_finished(struct attempt *a, struct attempt_outcome *out)
+{
+    const char *reason = a->relay.state.finish_reason;
+
+    a->event->reason = a->relay.why;
+    out->verdict = signature_finish_reason(span_cstr(reason));
+    if (out->verdict != VERDICT_OK)
+        a->event->reason = arena_printf(a->errand->turn->request.arena, "finish_reason:%s", reason);
+}
+
 static void judge_relayed(struct attempt *a, bool is_whole, struct attempt_outcome *out, struct span *message)
 {
     relay_finish(&a->relay, is_whole);
     a->event->reason = a->relay.why;
     switch (a->relay.end) {
     case RELAY_FINISHED:
-        out->verdict = signature_finish_reason(span_cstr(a->relay.state.finish_reason));
-        if (out->verdict != VERDICT_OK)
-            a->event->reason = arena_printf(a->errand->turn->request.arena, "finish_reason:%s",
-                                            a->relay.state.finish_reason);
+        attempt_judge_finished(a, out);
         break;
     case RELAY_CALLER_LEFT:
         out->verdict = VERDICT_CANCELLED;

@@ -90,6 +90,11 @@ static int send(struct reply *reply, struct span bytes, bool is_last)
         is_last = true;
     if (reply->conn->is_ended && bytes.len == 0 && reply->head.len == 0)
         return 0;
+    if (is_last && reply->before_end != NULL) {
+        void (*before_end)(void *ctx) = reply->before_end;
+        reply->before_end = NULL;
+        before_end(reply->before_end_ctx);
+    }
     if (reply->head.len > 0)
         pieces[1] = span_cstr("\r\n");
     int r = conn_write(reply->conn, pieces, 3, is_last);

@@ -17,6 +17,10 @@ struct reply {
     struct conn *conn;
     const char *request_id; /* goes out as x-request-id; NULL: none */
     struct buf head;        /* until it is sent */
+    /* Called once, right before the last bytes leave: what must be on disk by the
+     * time the caller has the whole reply. May be NULL. */
+    void (*before_end)(void *ctx);
+    void *before_end_ctx;
     bool is_started;
     int status;     /* once started */
     int64_t length; /* of the body, as announced; -1: not announced */
