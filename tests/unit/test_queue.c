@@ -74,7 +74,7 @@ static void open_meter(const struct kind *kind)
 
 static void connect_clients(unsigned n)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
     socklen_t len = sizeof(address);
 
     ck_assert_int_eq(getsockname(listener.fd, (struct sockaddr *)&address, &len), 0);
