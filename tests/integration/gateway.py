@@ -138,11 +138,12 @@ class Gateway:
     def use(self, tree, by_signal=True):
         """Puts a tree in force, and waits until it is."""
         document, marker = self.render(tree)
-        self.write_entry("LLM_ROUTER_CONFIG", document)
+        # Each change is heard by itself: what is waited for is the last one.
         if tree.default is None:
             self.remove_entry("DEFAULT_CHAT_MODEL")
         else:
             self.write_entry("DEFAULT_CHAT_MODEL", json.dumps(tree.default))
+        self.write_entry("LLM_ROUTER_CONFIG", document)
         if by_signal:
             self.reload()
         wait_until(lambda: marker in self.model_names(), f"the tree with {marker} is in force")
