@@ -1,7 +1,5 @@
 """The record is there by the time the caller has the whole reply."""
 
-import json
-
 import pytest
 
 import chat
@@ -13,7 +11,7 @@ TIMES = 20
 
 # name: (script of the upstream, whether it is streamed, how the event says it ended)
 ENDINGS = {
-    "a plain reply": (answer(200, json.dumps(chat.completion())), False, "done"),
+    "a plain reply": (answer(200, chat.completion()), False, "done"),
     "a stream": (stream(chat.HELLO, chat.FINISH, chat.DONE), True, "done"),
     "a stream whose mark is ours": (stream(chat.HELLO, chat.FINISH), True, "done"),
     "a stream that breaks off": (stream(chat.HELLO), True, "cut"),
