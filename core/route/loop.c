@@ -157,7 +157,7 @@ void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadli
             break;
         }
         struct attempt_outcome outcome = { 0 };
-        ops->attempt(ops->ctx, c, out->attempts + 1, &outcome);
+        ops->attempt(ops->ctx, c, &outcome);
         if (!outcome.is_undecryptable) {
             out->attempts++;
             h.tried_keys++;

@@ -37,8 +37,8 @@ struct attempt_outcome {
 struct loop_ops {
     void *ctx;
     uint64_t (*now_us)(void *ctx);
-    /* One exchange with a candidate; n counts attempts from 1. */
-    void (*attempt)(void *ctx, const struct candidate *candidate, unsigned n, struct attempt_outcome *out);
+    /* One exchange with a candidate. */
+    void (*attempt)(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
 };
 
 enum loop_end {

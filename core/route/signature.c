@@ -295,7 +295,7 @@ void signature_judge(const struct reply_facts *facts, struct arena *arena, struc
     }
     out->verdict = finding.verdict;
     out->blame = finding.blame;
-    out->is_signature = strcmp(out->signature, "status") != 0;
+    out->refuses_stream_options = strcmp(out->signature, "stream_options") == 0;
     out->message = span_of(arena_span(arena, body.message), body.message.len);
     out->retry_after_s = signature_hint_s(facts->retry_after_ms, facts->retry_after, &body,
                                           facts->now_s != 0 ? facts->now_s : (int64_t)time(NULL));

@@ -37,9 +37,9 @@ struct opinion {
     enum verdict verdict;
     enum blame blame;
     bool is_proven; /* a signature or an unambiguous status said so; false: an unrecognised 400, 415 or 422 */
-    bool is_signature;     /* decided by the body, against or beside the status */
-    const char *signature; /* which row matched, for the record: "code:invalid_api_key", "phrase:credit
-                              balance", "param", "html", "status"; of few values, in the arena or constant */
+    bool refuses_stream_options; /* a 400 or 422 that is about them */
+    const char *signature;       /* which row matched, for the record: "code:invalid_api_key", "phrase:credit
+                                    balance", "param", "html", "status"; of few values, in the arena or constant */
     char code[64];       /* the provider's token (code, type, status or reason), "" if none; for the record */
     struct span message; /* the provider's sentence, decoded, in the arena; for the log only: redact it */
     int inner_status;    /* a status inside the error object (300-599), else 0 */

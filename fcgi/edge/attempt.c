@@ -302,7 +302,7 @@ static void try_with_usage(struct attempt *a, const char *const *headers, struct
     try_once(a, headers, out, message);
 }
 
-void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struct attempt_outcome *out)
+void attempt_run(void *ctx, const struct candidate *candidate, struct attempt_outcome *out)
 {
     struct errand *errand = ctx;
     struct turn *turn = errand->turn;
@@ -310,7 +310,6 @@ void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struc
     struct secret secret;
     struct span message;
     size_t key_line_size;
-    (void)n;
 
     *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG, .is_undecryptable = true };
     if (open_key(&a, &secret) != 0)

@@ -21,6 +21,6 @@ struct errand {
 };
 
 /* For struct loop_ops; ctx is the errand. */
-void attempt_run(void *ctx, const struct candidate *candidate, unsigned n, struct attempt_outcome *out);
+void attempt_run(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
 
 #endif

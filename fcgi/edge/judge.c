@@ -25,7 +25,7 @@ static void note_opinion(struct attempt *a, const struct opinion *opinion, struc
     out->blame = opinion->blame;
     out->is_proven = opinion->is_proven;
     out->retry_after_s = opinion->retry_after_s;
-    a->refuses_usage = strcmp(opinion->signature, "stream_options") == 0;
+    a->refuses_usage = opinion->refuses_stream_options;
     a->event->reason = opinion->signature;
     a->event->provider_code = redacted(a, opinion->code);
 }

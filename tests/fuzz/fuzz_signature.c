@@ -41,8 +41,8 @@ static void check_opinion(const struct reply_facts *facts, const struct opinion 
     fuzz_check(opinion->verdict != VERDICT_CANCELLED && opinion->verdict != VERDICT_CONNECT,
                "a reply is not taken for none");
     fuzz_check(opinion->signature != NULL && opinion->signature[0] != '\0', "a signature has a name");
-    fuzz_check(opinion->is_signature == (strcmp(opinion->signature, "status") != 0),
-               "a signature is more than a status");
+    fuzz_check(!opinion->refuses_stream_options || facts->status == 400 || facts->status == 422,
+               "stream_options are refused with a 400 or 422");
     fuzz_check(opinion->is_proven || (is_refusal && opinion->verdict == VERDICT_CLIENT) || facts->in_band,
                "only a refusal is left unproven");
     fuzz_check(strnlen(opinion->code, CODE_BYTES) < CODE_BYTES, "a code has its NUL");
