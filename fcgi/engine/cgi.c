@@ -46,7 +46,8 @@ int engine_run_cgi(const struct engine_program *program, const struct engine_set
     struct conn conn;
     struct error e;
 
-    signal(SIGPIPE, SIG_IGN); /* the front end's departure is an error of a write */
+    signal(SIGPIPE, SIG_IGN); /* the front end's departure is an error of a write, */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may grow no more */
     log_init(program->name);
     if (prepare(program, &process, &e) != 0) {
         log_line(LOG_ERROR, "start_failed", "%s", e.text);

@@ -63,7 +63,6 @@ void child_begin(struct engine_process *process, int master_pid)
     handle(SIGQUIT, end_at_once);
     handle(SIGCHLD, SIG_DFL);
     handle(SIGPIPE, SIG_IGN); /* a master that has died reads no log */
-    handle(SIGXFSZ, SIG_IGN); /* a file that may grow no more fails that write, no process */
     /* Noted only while waiting: a signal never cuts a read or a write short.
      * SIGUSR1 never: libfcgi would take it for the end of the process. */
     sigemptyset(&process->open_mask);

@@ -382,6 +382,7 @@ int engine_run(const struct engine_program *program, const struct engine_setting
     struct error e;
 
     log_init(program->name);
+    signal(SIGXFSZ, SIG_IGN); /* here and in all children: a file that may grow no more fails that write */
     if (prepare(&m, &e) != 0) {
         log_line(LOG_ERROR, "start_failed", "%s", e.text);
         if (m.pidfile >= 0)
