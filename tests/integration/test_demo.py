@@ -14,6 +14,15 @@ from http_client import Call, format_request
 from processes import BUILD, ROOT, pick_port, program, wait_until
 
 
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def heed_signals():
+    """A shell cannot trap what was ignored at its start: as by nohup, or in a job behind "&"."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Demonstration:
     """demo/run in a session of its own, as a terminal would start it."""
 
@@ -31,6 +40,7 @@ class Demonstration:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=heed_signals,
             )
 
     def says(self, text):
@@ -102,7 +112,7 @@ def test_the_commands_that_it_prints_work(demonstrate):
         assert "Hello!" in done.stdout, done
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_it_leaves_nothing_running(demonstrate, number):
     demo = demonstrate()
     demo.wait_ready()
