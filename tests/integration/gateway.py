@@ -3,6 +3,7 @@ tree, and a client."""
 
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -27,6 +28,7 @@ class Gateway:
         caller_auth="keys",
         router_environment=None,
         lighttpd_conf=ROOT / "lighttpd" / "lighttpd.conf",
+        nofile=None,
     ):
         self.folder = folder
         self.upstream = upstream
@@ -36,6 +38,7 @@ class Gateway:
         self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
         self._router_environment = router_environment or {}  # besides environment(); None takes one away
         self._lighttpd_conf = lighttpd_conf
+        self._nofile = nofile  # the soft limit of file descriptors of llm-router
         self._generation = 0
         self.port = pick_port()
         for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
@@ -85,8 +88,9 @@ class Gateway:
     def start_router(self):
         listen = f"unix:{self.run_dir}/llm-router.sock"
         environment = self.environment() | self._router_environment
+        limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
-            [program("llm-router"), "--listen", listen, *self._flags],
+            [*limit, program("llm-router"), "--listen", listen, *self._flags],
             {name: value for name, value in environment.items() if value is not None},
             self.folder / "llm-router.log",
         )
@@ -111,6 +115,21 @@ class Gateway:
             assert word not in text, f"llm-router is broken:\n{text}"
         crashes = [line for line in text.splitlines() if '"child_died"' in line]
         assert not crashes, f"a process crashed: {crashes}"
+
+    # What runs
+
+    def process_of(self, role):
+        return next(pid for pid, name in self.router.roles().items() if name == role)
+
+    def workers(self):
+        return {pid for pid, name in self.router.roles().items() if name == "worker"}
+
+    def metrics(self):
+        text = self.get("/metrics", key=None).body.decode()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[0] != "#"}
+
+    def metric(self, name):
+        return self.metrics()[name]
 
     # Configuration
 
