@@ -31,10 +31,6 @@ class Spool:
         every = [event for events in self._events.values() for event in events]
         return [event for event in every if members.items() <= event.items()]
 
-    def all_of(self, request_id):
-        self._read_on()
-        return self._events.get(request_id, [])
-
     def read_bytes(self):
         return b"".join(data for _, data in self._read(lambda _: 0))
 

@@ -135,7 +135,7 @@ def test_what_is_lost_is_the_killed_workers_own_request_and_is_told_of(start_gat
     assert not hung, hung
     for outcome in outcomes:
         if outcome.is_served or outcome.is_shed:
-            ends = [event["end"] for event in gateway.spool.all_of(outcome.request_id)]
+            ends = gateway.spool.ends_of(outcome.request_id)
             assert ("done" if outcome.is_served else "overflow") in ends, (outcome, ends)
     assert_back_to_rest(gateway, before)
     text = gateway.router.new_log_text()
@@ -177,12 +177,12 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
 
 
 def make_successors_late(gateway):
-    """Whoever dies young is replaced with a delay that doubles; kills both until it is 1.6 s."""
-    for _ in range(4):
-        wait_until(lambda: len(gateway.workers()) == 2, "both workers are there")
-        for pid in sorted(gateway.workers()):
+    """Who dies young is replaced with a delay that doubles: until it is 1.6 s."""
+    for _ in range(5):
+        doomed = wait_until(lambda: gateway.workers() if len(gateway.workers()) == 2 else None, "both workers are there")
+        for pid in sorted(doomed):
             kill(pid)
-        wait_until(lambda: len(gateway.workers()) == 0, "both workers are gone")
+        wait_until(lambda gone=doomed: not gone & gateway.workers(), "both workers are gone")
     wait_until(lambda: len(gateway.workers()) == 2, "both workers are there")
 
 

@@ -103,7 +103,7 @@ def standard_error_of(pid):
 def said_whole(gateway):
     """The lines that came from children, once the last of them is there."""
     lines = [line for line in log_lines(gateway) if line["event"] == "child_stderr"]
-    return lines if lines and lines[-1]["text"].endswith("long") else None
+    return lines if lines and lines[-1]["text"] == "the end" else None
 
 
 @pytest.mark.parametrize("role", ["worker", "keeper", "overflow"])
@@ -117,11 +117,12 @@ def test_what_a_child_says_becomes_a_line_of_the_log(start_gateway, role):
     time.sleep(0.1)
     os.write(fd, b"pieces\n\n")
     os.write(fd, b"very " * 2000 + b"long\n")
+    os.write(fd, b"the end\n")
     os.close(fd)
     said = wait_until(lambda: said_whole(gateway), "all of it came")
     assert "libsomething: something is" in said[0]["text"] and said[0]["level"] == "warn"
     assert said[1]["text"] == "in two pieces"
-    assert all("very very" in line["text"] for line in said[2:])
+    assert all("very very" in line["text"] for line in said[2:-1])
     assert own in gateway.router.log.read_bytes(), "a line of ours passes as it is"
     assert all(len(line) < 4096 for line in gateway.router.log.read_bytes().splitlines())
 
