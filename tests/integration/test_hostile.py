@@ -274,30 +274,28 @@ STUCK = {
 }
 
 
-@pytest.mark.parametrize("sent", STUCK.values(), ids=STUCK.keys())
 @pytest.mark.parametrize("name", ["llm-router.sock", "health.sock"])
-def test_a_stuck_peer_of_the_overflow_process_delays_nobody_and_is_given_up(busy_gateway, name, sent):
+def test_stuck_peers_of_the_overflow_process_delay_nobody_and_are_given_up(busy_gateway, name):
     gateway = busy_gateway
-    peers = [connect(gateway.run_dir / name) for _ in range(20)]
-    for peer in peers:
+    peers = [(kind, connect(gateway.run_dir / name)) for kind in STUCK for _ in range(10)]
+    for kind, peer in peers:
         try:
-            peer.sendall(sent)
+            peer.sendall(STUCK[kind])
         except (BrokenPipeError, ConnectionResetError):
             pass
     begun = time.monotonic()
     assert ask(gateway).status == 503
     assert time.monotonic() - begun < SHED_S + 0.1 + SLACK_S
-    begun = time.monotonic()
+    asked = time.monotonic()
     assert health(gateway, "/readyz").status == 200
-    assert time.monotonic() - begun < 0.1 + SLACK_S
-    for peer in peers:
-        begun = time.monotonic()
+    assert time.monotonic() - asked < 0.1 + SLACK_S
+    for kind, peer in peers:
         try:
             while peer.recv(65536):
                 pass
         except ConnectionResetError:
             pass
-        assert time.monotonic() - begun < 5 + 1 + SLACK_S
+        assert time.monotonic() - begun < SHED_S + 5 + SLACK_S, f"one that {kind} was not given up"
         peer.close()
     gateway.assert_unbroken()
 
