@@ -8,6 +8,7 @@ from http_client import Reply
 
 BEGIN_REQUEST, ABORT_REQUEST, END_REQUEST, PARAMS, STDIN, STDOUT, STDERR = 1, 2, 3, 4, 5, 6, 7
 RESPONDER = 1
+MOUNTS = ("/v1", "/api/v1/openai")
 
 
 def record(kind, content=b""):
@@ -126,24 +127,31 @@ def connect(path, timeout=10.0):
     return connection
 
 
-def request_params(path, body_bytes, caller_key, **more):
-    """What lighttpd sends for POST `mount`/chat/completions."""
-    mount, _, rest = path.partition("/chat")
-    return {
+def meta_variables(method, path, headers, body_bytes):
+    """What a web server tells a CGI program of a request (RFC 3875, section 4.1)."""
+    mount = next((mount for mount in MOUNTS if path.startswith(f"{mount}/")), "")
+    params = {
         "GATEWAY_INTERFACE": "CGI/1.1",
         "SERVER_PROTOCOL": "HTTP/1.1",
-        "REQUEST_METHOD": "POST",
+        "REQUEST_METHOD": method,
         "REQUEST_URI": path,
         "SCRIPT_NAME": mount,
-        "PATH_INFO": f"/chat{rest}",
+        "PATH_INFO": path[len(mount) :],
         "QUERY_STRING": "",
-        "CONTENT_TYPE": "application/json",
         "CONTENT_LENGTH": str(body_bytes),
-        "HTTP_AUTHORIZATION": f"Bearer {caller_key}",
-    } | more
+    }
+    for name, value in headers.items():
+        variable = name.upper().replace("-", "_")
+        params[variable if variable == "CONTENT_TYPE" else f"HTTP_{variable}"] = value
+    return params
 
 
-def get_params(path, caller_key=None):
+def request_params(path, body_bytes, caller_key, **more):
+    """The same for POST `mount`/chat/completions."""
+    headers = {"content-type": "application/json", "authorization": f"Bearer {caller_key}"}
+    return meta_variables("POST", path, headers, body_bytes) | more
+
+
+def get_params(path):
     """The same for GET of a path without a mount."""
-    params = {"GATEWAY_INTERFACE": "CGI/1.1", "REQUEST_METHOD": "GET", "SCRIPT_NAME": path, "REQUEST_URI": path}
-    return params | ({"HTTP_AUTHORIZATION": f"Bearer {caller_key}"} if caller_key else {})
+    return meta_variables("GET", path, {}, 0)

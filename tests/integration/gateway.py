@@ -86,14 +86,16 @@ class Gateway:
         wait_until(self._is_ready, "/readyz answers 200")
 
     def start_router(self):
-        listen = f"unix:{self.run_dir}/llm-router.sock"
         environment = self.environment() | self._router_environment
         limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
-            [*limit, program("llm-router"), "--listen", listen, *self._flags],
+            [*limit, *self._router_command(), *self._flags],
             {name: value for name, value in environment.items() if value is not None},
             self.folder / "llm-router.log",
         )
+
+    def _router_command(self):
+        return [program("llm-router"), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
 
     def _is_ready(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
@@ -187,7 +189,10 @@ class Gateway:
             lines["content-type"] = "application/json"
         lines |= headers or {}
         payload = json.dumps(body).encode() if isinstance(body, dict) else body
-        return Call(self.port, format_request(method, path, lines, payload), **options)
+        return self._send(method, path, lines, payload, **options)
+
+    def _send(self, method, path, headers, payload, **options):
+        return Call(self.port, format_request(method, path, headers, payload), **options)
 
     def get(self, path, **options):
         return self.call("GET", path, **options).reply()
