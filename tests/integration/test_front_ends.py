@@ -130,8 +130,6 @@ def test_a_plain_answer_that_was_cut_does_not_look_whole(gateway):
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])
 def test_a_departure_closes_the_upstream(gateway, is_stream):
-    if isinstance(gateway, LighttpdCgiGateway):
-        pytest.skip("lighttpd 1.4.69 does not tell a CGI program that its client has left")
     gateway.script("m", "k1", [head(), data(chat.HELLO), hang()] if is_stream else [hang()])
     call = gateway.begin("m", is_stream)
     record = gateway.upstream.wait_record()
