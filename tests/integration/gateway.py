@@ -3,7 +3,6 @@ tree, and a client."""
 
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess

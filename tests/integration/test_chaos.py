@@ -33,7 +33,9 @@ ASKS = [
 
 
 def tree():
-    return Tree(model("plain", hostile("a", "k1")), model("streamed", hostile("a", "k1")), model("held", hostile("a", "k1")))
+    return Tree(
+        model("plain", hostile("a", "k1")), model("streamed", hostile("a", "k1")), model("held", hostile("a", "k1"))
+    )
 
 
 def start(start_gateway, **options):
@@ -89,7 +91,10 @@ def at_rest(gateway):
     roles = {gateway.router.pid: "master"} | gateway.router.roles()
     assert Counter(roles.values()) == {"master": 1, "keeper": 1, "overflow": 1, "worker": WORKERS}, roles
     return {
-        "descriptors": {role: max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids if roles[pid] == role) for role in set(roles.values())},
+        "descriptors": {
+            role: max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids if roles[pid] == role)
+            for role in set(roles.values())
+        },
         "private_kb": {pid: private_kb(pid) for pid in gateway.workers()},
         "master_kb": private_kb(gateway.router.pid),
         "files": sorted(path.name for path in gateway.run_dir.iterdir() if not path.name.startswith("snapshot.")),
@@ -165,7 +170,9 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
         os.sched_setscheduler(first, os.SCHED_IDLE, os.sched_param(0))  # woken, it runs when we do not
         body = json.dumps(chat.request("plain")).encode()
         begun = time.monotonic()
-        call = FastCgiCall(gateway.run_dir / "llm-router.sock", request_params("/v1/chat/completions", len(body), gateway.caller_key))
+        call = FastCgiCall(
+            gateway.run_dir / "llm-router.sock", request_params("/v1/chat/completions", len(body), gateway.caller_key)
+        )
         os.kill(first, signal.SIGKILL)
         call.send_body(body)
         reply = call.reply()
@@ -179,7 +186,9 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
 def make_successors_late(gateway):
     """Who dies young is replaced with a delay that doubles: until it is 1.6 s."""
     for _ in range(5):
-        doomed = wait_until(lambda: gateway.workers() if len(gateway.workers()) == 2 else None, "both workers are there")
+        doomed = wait_until(
+            lambda: gateway.workers() if len(gateway.workers()) == 2 else None, "both workers are there"
+        )
         for pid in sorted(doomed):
             kill(pid)
         wait_until(lambda gone=doomed: not gone & gateway.workers(), "both workers are gone")

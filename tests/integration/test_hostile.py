@@ -16,7 +16,7 @@ from fastcgi import FastCgiCall, connect, request_params
 from http_client import Reply
 from load import ANSWER_LIMIT_S
 from processes import wait_until
-from scripts import answer, data, flood, hang, head
+from scripts import answer, flood, hang, head
 from tree import Tree, hostile, model
 
 SLACK_S = 0.4
@@ -82,8 +82,8 @@ def test_parameters_of_one_byte_a_second_are_taken_until_patience_ends(start_gat
         slow.sendall(head_bytes[at : at + 1])
     slow.sendall(head_bytes[43:] + fastcgi.records(fastcgi.STDIN, BODY))
     received = b""
-    while data_ := slow.recv(65536):
-        received += data_
+    while piece := slow.recv(65536):
+        received += piece
     assert fastcgi.parse_reply(received).status == 200
 
 
@@ -120,7 +120,8 @@ NONSENSE = {
     "ones": b"\xff" * 4096,
     "a version that does not exist": b"\x02" + fastcgi.begin({})[1:],
     "no request begun": fastcgi.records(fastcgi.PARAMS, b"") + fastcgi.records(fastcgi.STDIN, b""),
-    "a role that does not exist": fastcgi.record(fastcgi.BEGIN_REQUEST, b"\0\x09" + bytes(6)) + fastcgi.records(fastcgi.PARAMS, b""),
+    "a role that does not exist": fastcgi.record(fastcgi.BEGIN_REQUEST, b"\0\x09" + bytes(6))
+    + fastcgi.records(fastcgi.PARAMS, b""),
     "a length beyond the parameters": fastcgi.record(fastcgi.BEGIN_REQUEST, b"\0\x01" + bytes(6))
     + fastcgi.record(fastcgi.PARAMS, b"\xff\xff\xff\xff\xff\xff\xff\xffA=B")
     + fastcgi.record(fastcgi.PARAMS),
@@ -166,7 +167,10 @@ def test_half_a_record_and_silence_are_given_up(start_gateway):
 
 # Too much
 
-BOMBS = {"one of 100 kB": {"HTTP_X_BOMB": "x" * 100_000}, "9,000 of them": {f"HTTP_X_BOMB_{n}": "y" * 10 for n in range(9000)}}
+BOMBS = {
+    "one of 100 kB": {"HTTP_X_BOMB": "x" * 100_000},
+    "9,000 of them": {f"HTTP_X_BOMB_{n}": "y" * 10 for n in range(9000)},
+}
 
 
 @pytest.mark.parametrize("params", BOMBS.values(), ids=BOMBS.keys())
@@ -243,8 +247,8 @@ def health(gateway, path) -> Reply:
     peer = connect(gateway.run_dir / "health.sock")
     peer.sendall(fastcgi.whole_request(fastcgi.get_params(path)))
     received = b""
-    while data_ := peer.recv(65536):
-        received += data_
+    while piece := peer.recv(65536):
+        received += piece
     peer.close()
     return fastcgi.parse_reply(received)
 
@@ -268,9 +272,11 @@ STUCK = {
     "says nothing": b"",
     "sends half a record": fastcgi.begin({"A": "B"})[:12],
     "sends half of its parameters": fastcgi.begin({"A": "x" * 2000})[:1000],
-    "does not end its body": fastcgi.begin({"SCRIPT_NAME": "/v1", "PATH_INFO": "/models"}) + fastcgi.record(fastcgi.STDIN, b"x" * 1000),
+    "does not end its body": fastcgi.begin({"SCRIPT_NAME": "/v1", "PATH_INFO": "/models"})
+    + fastcgi.record(fastcgi.STDIN, b"x" * 1000),
     "sends nonsense": b"GET / HTTP/1.1\r\n\r\n",
-    "sends parameters without end": fastcgi.begin({})[:-8] + 40 * fastcgi.record(fastcgi.PARAMS, b"\x03\x01ABCD" * 1000),
+    "sends parameters without end": fastcgi.begin({})[:-8]
+    + 40 * fastcgi.record(fastcgi.PARAMS, b"\x03\x01ABCD" * 1000),
 }
 
 

@@ -34,7 +34,9 @@ def test_a_worker_retires_after_its_requests_and_none_is_lost(start_gateway):
     gateway = start_gateway(tree(), workers=2, flags=["--max-requests", "20"])
     gateway.script("m", "k1", answer(200, chat.completion()))
     before = gateway.workers()
-    outcomes, _ = closed_loop(Front(gateway.caller_key, port=gateway.port), [Ask("plain", "m")], 4, count=120).result(60)
+    outcomes, _ = closed_loop(Front(gateway.caller_key, port=gateway.port), [Ask("plain", "m")], 4, count=120).result(
+        60
+    )
     assert [outcome for outcome in outcomes if not outcome.is_served] == []
     wait_until(lambda: len(gateway.workers()) == 2, "both workers are there")
     assert not before & gateway.workers(), "a worker has served more than 20 requests, give or take a tenth"

@@ -48,7 +48,12 @@ def client(gateway, request, library):
         base_url = f"http://127.0.0.1:{gateway.port}{request.param}"
         whole = {"baseURL": base_url, "apiKey": gateway.caller_key, "body": body} | (job or {})
         done = subprocess.run(
-            ["node", "ask.mjs"], cwd=library, input=json.dumps(whole).encode(), capture_output=True, timeout=60, check=False
+            ["node", "ask.mjs"],
+            cwd=library,
+            input=json.dumps(whole).encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
         )
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
