@@ -53,13 +53,15 @@ C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
 
 BUILD_PACKAGES := gcc libc6-dev make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
-TEST_PACKAGES := $(RUN_PACKAGES) check procps python3-venv
+# Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
+NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
+TEST_PACKAGES := $(RUN_PACKAGES) check procps python3-venv spawn-fcgi $(NODE_PACKAGES)
 LINT_PACKAGES := $(BUILD_PACKAGES) check clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test unit integration replay fuzz lint bench install clean format
+.PHONY: all help run test unit integration soak replay fuzz lint bench install clean format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -146,6 +148,10 @@ fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
 integration: packages-test $(PROGRAMS) ## through lighttpd, with the official client library (TESTS=… selects)
 	@tests/integration/run $(TESTS)
+
+soak: packages-test $(PROGRAMS) ## the tests of overload and crashes for longer: a quarter of an hour
+	@SOAK_OVERLOAD_SECONDS=60 SOAK_CHAOS_SECONDS=600 SOAK_REQUESTS=10000 \
+		tests/integration/run tests/integration/test_overload.py tests/integration/test_chaos.py
 
 lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
 	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)

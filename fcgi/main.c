@@ -160,7 +160,9 @@ static const struct engine_program program = {
     .serve = serve,
     .init_alone = init_alone,
     .worker_died = worker_died,
-    .stall_ms = 60000,
+    /* For the parameters, which a web server sends in one go: a peer that does not
+     * holds a worker. The tree's clientStallTimeoutMs holds from then on. */
+    .stall_ms = 10000,
 };
 
 /* Which of `names` the value is; says so if it is none. */

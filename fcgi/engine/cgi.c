@@ -1,7 +1,11 @@
 /* One request as a CGI program: no master, no workers. */
 #include "fcgi/engine/engine.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,16 +44,40 @@ static int prepare(const struct engine_program *program, struct engine_process *
     return found != 0 && program->init_alone != NULL ? program->init_alone(process, e) : 0;
 }
 
+static int nobody_reads = -1; /* a pipe without a reader */
+
+static void leave_stdout(int signal)
+{
+    (void)signal;
+    dup2(nobody_reads, STDOUT_FILENO);
+}
+
+/* A web server that sends SIGTERM says that the caller has left. Noticed as any
+ * other departure, it leaves an event; the default action would leave none. */
+static int take_signals(struct error *e)
+{
+    struct sigaction action = { .sa_handler = leave_stdout };
+    int fds[2];
+
+    signal(SIGPIPE, SIG_IGN); /* the front end's departure is an error of a write, */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may grow no more */
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return error_set(e, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    close(fds[0]);
+    nobody_reads = fds[1];
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    return 0;
+}
+
 int engine_run_cgi(const struct engine_program *program, const struct engine_settings *settings)
 {
     struct engine_process process = { .settings = settings };
     struct conn conn;
     struct error e;
 
-    signal(SIGPIPE, SIG_IGN); /* the front end's departure is an error of a write, */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that may grow no more */
     log_init(program->name);
-    if (prepare(program, &process, &e) != 0) {
+    if (take_signals(&e) != 0 || prepare(program, &process, &e) != 0) {
         log_line(LOG_ERROR, "start_failed", "%s", e.text);
         return 1; /* nothing was written: the web server answers 500 */
     }

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,6 +64,11 @@ static struct scoreboard_record *record_of(const struct master *m, const struct 
     return child->role == NULL ? &m->mapping->workers[child->slot] : NULL;
 }
 
+static const char *role_name(const struct child *child)
+{
+    return child->role != NULL ? child->role->name : "worker";
+}
+
 static _Noreturn void child_main(struct master *m, const struct child *child, pid_t master_pid)
 {
     struct engine_process process = {
@@ -71,6 +77,7 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
         .slot = child->slot,
         .record = record_of(m, child),
     };
+    prctl(PR_SET_NAME, role_name(child)); /* who is who in ps(1) and /proc/PID/comm */
     close(m->signals);
     close(m->pidfile);
     child_log_attach(&m->child_log);
@@ -142,7 +149,7 @@ static void report_death(const struct master *m, const struct child *child, int 
     const struct scoreboard_record *record = record_of(m, child);
     struct json_writer *w = log_begin(LOG_ERROR, "child_died");
 
-    jw_member_cstr(w, "role", child->role != NULL ? child->role->name : "worker");
+    jw_member_cstr(w, "role", role_name(child));
     jw_member_int(w, "child_pid", child->pid);
     if (WIFSIGNALED(status))
         jw_member_int(w, "signal", WTERMSIG(status));

@@ -27,6 +27,7 @@ class Gateway:
         caller_auth="keys",
         router_environment=None,
         lighttpd_conf=ROOT / "lighttpd" / "lighttpd.conf",
+        nofile=None,
     ):
         self.folder = folder
         self.upstream = upstream
@@ -36,6 +37,7 @@ class Gateway:
         self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
         self._router_environment = router_environment or {}  # besides environment(); None takes one away
         self._lighttpd_conf = lighttpd_conf
+        self._nofile = nofile  # the soft limit of file descriptors of llm-router
         self._generation = 0
         self.port = pick_port()
         for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
@@ -83,13 +85,16 @@ class Gateway:
         wait_until(self._is_ready, "/readyz answers 200")
 
     def start_router(self):
-        listen = f"unix:{self.run_dir}/llm-router.sock"
         environment = self.environment() | self._router_environment
+        limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
-            [program("llm-router"), "--listen", listen, *self._flags],
+            [*limit, *self._router_command(), *self._flags],
             {name: value for name, value in environment.items() if value is not None},
             self.folder / "llm-router.log",
         )
+
+    def _router_command(self):
+        return [program("llm-router"), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
 
     def _is_ready(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
@@ -111,6 +116,21 @@ class Gateway:
             assert word not in text, f"llm-router is broken:\n{text}"
         crashes = [line for line in text.splitlines() if '"child_died"' in line]
         assert not crashes, f"a process crashed: {crashes}"
+
+    # What runs
+
+    def process_of(self, role):
+        return next(pid for pid, name in self.router.roles().items() if name == role)
+
+    def workers(self):
+        return {pid for pid, name in self.router.roles().items() if name == "worker"}
+
+    def metrics(self):
+        text = self.get("/metrics", key=None).body.decode()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[0] != "#"}
+
+    def metric(self, name):
+        return self.metrics()[name]
 
     # Configuration
 
@@ -169,7 +189,10 @@ class Gateway:
             lines["content-type"] = "application/json"
         lines |= headers or {}
         payload = json.dumps(body).encode() if isinstance(body, dict) else body
-        return Call(self.port, format_request(method, path, lines, payload), **options)
+        return self._send(method, path, lines, payload, **options)
+
+    def _send(self, method, path, headers, payload, **options):
+        return Call(self.port, format_request(method, path, headers, payload), **options)
 
     def get(self, path, **options):
         return self.call("GET", path, **options).reply()

@@ -98,10 +98,19 @@ class Process:
             self._child.wait(5)
 
     def children(self):
-        listing = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.pid)], capture_output=True, text=True, check=False
-        )
-        return [int(pid) for pid in listing.stdout.split()]
+        return [int(pid) for pid in self._list_children("pid=").split()]
+
+    def roles(self):
+        """pid -> name of each child that lives; of a child that is just being made, the program's."""
+        lines = [line.split() for line in self._list_children("pid=,stat=,comm=").splitlines()]
+        return {int(pid): name for pid, state, name in lines if not state.startswith("Z")}
+
+    def zombies(self):
+        return [line for line in self._list_children("stat=,pid=,comm=").splitlines() if line.startswith("Z")]
+
+    def _list_children(self, columns):
+        command = ["ps", "-o", columns, "--ppid", str(self.pid)]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
     def log_text(self):
         return self.log.read_text(errors="replace")

@@ -25,6 +25,12 @@ class Spool:
             assert time.monotonic() < end, f"no event of request {request_id} within {timeout} s"
             time.sleep(0.01)
 
+    def events_that(self, **members):
+        """All events so far with these members."""
+        self._read_on()
+        every = [event for events in self._events.values() for event in events]
+        return [event for event in every if members.items() <= event.items()]
+
     def read_bytes(self):
         return b"".join(data for _, data in self._read(lambda _: 0))
 

@@ -8,6 +8,7 @@ import pytest
 
 import chat
 from fastcgi import FastCgiCall, request_params
+from processes import ROOT
 from scripts import JSON, answer, data, end, flood, hang, head
 from tree import Tree, hostile, model
 
@@ -118,3 +119,26 @@ def test_a_slow_caller_that_goes_on_reading_is_served(gateway):
             read = 0
     assert gateway.event(call)["end"] == "done"
     call.close()
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["with the setting", "without it"])
+def test_a_clean_close_is_seen_through_lighttpd_only_with_its_setting(start_gateway, tmp_path, is_told):
+    """Everything that came has been read, then FIN: the last thing lighttpd tells of by itself."""
+    shipped = (ROOT / "lighttpd" / "lighttpd.conf").read_text()
+    setting = '"tcp-fin-propagate" => "enable",'
+    assert setting in shipped
+    conf = tmp_path / "lighttpd.conf"
+    conf.write_text(shipped if is_told else shipped.replace(setting, ""))
+    quiet = Tree(model("m", hostile("a", "k1"), heartbeatMs=0))
+    gateway = start_gateway(quiet, workers=2, lighttpd_conf=conf)
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    record = gateway.upstream.wait_record()
+    left = call.close()
+    if is_told:
+        assert record.wait_closed() - left < PROMISED_S + SLACK_S
+        assert gateway.event(call)["end"] == "client_gone"
+    else:
+        with pytest.raises(AssertionError, match="still open"):
+            record.wait_closed(2)

@@ -21,12 +21,16 @@ MEMORY_TREE = Tree(
 )
 
 
+PART = 12  # so much of a secret, from either end, is a leak
+
+
 def traces(secret):
     """What would show that the secret, or a good part of it, got out."""
-    tail = secret[-16:]
-    forms = {secret, secret[:-4], tail, quote(secret, safe=""), secret.encode().hex()}
-    for shift in range(3):  # base64 of the tail at each alignment, without the edges
-        forms.add(base64.b64encode(b"x" * shift + tail.encode()).decode()[4:-4])
+    parts = {secret, secret[:PART], secret[-PART:]}
+    forms = parts | {quote(secret, safe=""), secret.encode().hex()}
+    for part in parts:
+        for shift in range(3):  # base64 of the part at each alignment, without the edges
+            forms.add(base64.b64encode(b"x" * shift + part.encode()).decode()[4:-4])
     return [form.encode() for form in forms]
 
 

@@ -1,0 +1,228 @@
+"""What holds behind every front end: lighttpd, a bare FastCGI socket that spawn-fcgi
+opened, and CGI with and without a running instance."""
+
+import json
+import time
+
+import pytest
+
+import chat
+from errors import assert_error, assert_exhausted
+from front_ends import FRONT_ENDS, CgiGateway, LighttpdCgiGateway, LoneCgiGateway
+from gateway import MOUNTS
+from scripts import JSON, answer, close, data, end, hang, head, pause, stream
+from tree import Tree, hostile, model
+
+TREE = Tree(
+    model("m", hostile("a", "k1")),
+    model("two", hostile("a", "k1"), hostile("b", "k2")),
+    default="m",
+    perAttemptTimeoutMs=3000,
+)
+LIMIT = 32 * 1024 * 1024  # --max-body-bytes, as it is by default
+
+at_each_mount = pytest.mark.parametrize("mount", MOUNTS)
+
+
+def started(kind, folder, base_urls, upstream):
+    gateway = FRONT_ENDS[kind](folder, base_urls, upstream, workers=3)
+    gateway.start()
+    gateway.use(TREE)
+    return gateway
+
+
+@pytest.fixture(scope="module", params=FRONT_ENDS)
+def module_gateway(request, tmp_path_factory, base_urls, upstream):
+    gateway = started(request.param, tmp_path_factory.mktemp("front"), base_urls, upstream)
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def gateway(module_gateway, upstream):
+    upstream.reset()
+    yield module_gateway
+    module_gateway.assert_unbroken()
+
+
+@at_each_mount
+def test_a_plain_answer(gateway, mount):
+    gateway.script("m", "k1", answer(200, chat.completion("Grüß Gott")))
+    reply = gateway.chat("m", mount=mount)
+    assert (reply.status, reply.is_whole) == (200, True)
+    assert reply.body == chat.completion("Grüß Gott").encode()
+    assert reply.headers["content-type"] == "application/json"
+    event = gateway.event(reply)
+    assert (event["end"], event["mount"], event["status"]) == ("done", mount, 200)
+    assert event["attempts"][0]["verdict"] == "ok"
+
+
+def test_a_streamed_answer_comes_as_it_is_made(gateway):
+    gateway.script("m", "k1", [head(), data(chat.HELLO), pause(1.0), data(chat.FINISH), data(chat.DONE), end()])
+    begun = time.monotonic()
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    assert time.monotonic() - begun < 0.9
+    reply = call.reply()
+    assert reply.is_whole
+    assert reply.body == (chat.HELLO + chat.FINISH + chat.DONE).encode()
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    assert gateway.event(call)["end"] == "done"
+
+
+def test_a_large_answer_is_whole(gateway):
+    text = "x" * 3_000_000
+    gateway.script("m", "k1", answer(200, chat.completion(text)))
+    reply = gateway.chat("m")
+    assert reply.is_whole and reply.body == chat.completion(text).encode()
+
+
+def test_a_large_request_reaches_the_upstream_as_it_was_written(gateway):
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    body = json.dumps(chat.request("m", padding="y" * 2_000_000)).encode()
+    assert gateway.post(body).status == 200
+    assert gateway.upstream.records[0].body == body
+
+
+def test_a_fallback_is_invisible(gateway):
+    gateway.script("two", "k1", answer(401, "{}"))
+    gateway.script("two", "k2", stream(*chat.GOOD_STREAM))
+    reply = gateway.chat("two", stream=True)
+    assert chat.text_of(reply.body) == "Hello world"
+    assert [attempt["verdict"] for attempt in gateway.event(reply)["attempts"]] == ["auth", "ok"]
+
+
+@at_each_mount
+def test_the_models_are_listed(gateway, mount):
+    assert {"m", "two"} <= {entry["id"] for entry in gateway.get(f"{mount}/models").json()["data"]}
+
+
+@at_each_mount
+def test_errors_have_the_mounts_form(gateway, mount):
+    gateway.script("m", "k1", answer(401, "{}"))
+    assert_exhausted(gateway.chat("m", mount=mount), mount, 502, "BAD_GATEWAY", 1, 1, 401)
+    assert_error(gateway.chat("m", mount=mount, key="wrong"), mount, 401, "UNAUTHORIZED")
+    assert_error(gateway.post(b"{", mount), mount, 400, "invalid_json" if mount == "/v1" else "BAD_REQUEST")
+
+
+@at_each_mount
+def test_a_body_over_the_limit_is_refused(gateway, mount):
+    reply = gateway.post(b'{"x":"' + b"x" * LIMIT + b'"}', mount)
+    assert_error(reply, mount, 413, "body_too_large" if mount == "/v1" else "PAYLOAD_TOO_LARGE")
+    assert gateway.event(reply)["end"] == "refused"
+
+
+def test_a_broken_stream_ends_with_an_error_event(gateway):
+    gateway.script("m", "k1", [head(), data(chat.HELLO), pause(0.05), close()])
+    reply = gateway.chat("m", stream=True)
+    assert "error" in json.loads(chat.payloads(reply.body)[-1])
+    assert gateway.event(reply)["end"] == "cut"
+
+
+def test_a_plain_answer_that_was_cut_does_not_look_whole(gateway):
+    gateway.script("m", "k1", [head(200, JSON), data(chat.completion("x" * 2_000_000)[:-100]), pause(0.2), close()])
+    call = gateway.begin("m")
+    reply = call.reply()
+    # With mod_cgi the status of the program is nobody's business, and there is no other sign.
+    assert isinstance(gateway, LighttpdCgiGateway) or not reply.is_whole
+    assert gateway.event(call)["end"] == "cut"
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])
+def test_a_departure_closes_the_upstream(gateway, is_stream):
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()] if is_stream else [hang()])
+    call = gateway.begin("m", is_stream)
+    record = gateway.upstream.wait_record()
+    if is_stream:
+        call.read_until("Hello")
+    time.sleep(0.1)
+    left = time.monotonic()
+    call.close()
+    assert record.wait_closed() - left < 0.4
+    assert gateway.event(call)["end"] == "client_gone"
+
+
+def test_a_request_id_of_the_callers_is_kept(gateway):
+    reply = gateway.get("/v1/models", headers={"x-request-id": "of-the-caller-1"})
+    assert reply.request_id == "of-the-caller-1"
+    assert gateway.event(reply)["endpoint"] == "models"
+
+
+def test_probes_are_answered(gateway):
+    assert gateway.get("/livez", key=None).json() == {"status": "live"}
+    assert gateway.get("/readyz", key=None).json()["status"] == "ready"
+
+
+# CGI alone
+
+
+@pytest.fixture(params=["CGI beside an instance", "CGI alone"])
+def cgi(request, tmp_path, base_urls, upstream):
+    upstream.reset()
+    gateway = started(request.param, tmp_path, base_urls, upstream)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    yield gateway
+    gateway.stop()
+    gateway.assert_unbroken()
+
+
+INJECTIONS = [["--workers", "1"], ["--help"], ["--version"], ["--caller-auth", "none"], ["--state-dir", "/nowhere"]]
+
+
+@pytest.mark.parametrize("arguments", INJECTIONS, ids=["+".join(arguments) for arguments in INJECTIONS])
+def test_a_query_is_no_command_line(cgi, arguments):
+    """RFC 3875, 4.4: a web server may pass a query without "=" as arguments."""
+    query = {"QUERY_STRING": "+".join(arguments)}
+    reply = cgi.call("GET", "/v1/models", arguments=arguments, environment=query).reply()
+    assert reply.status == 200
+    assert "m" in [entry["id"] for entry in reply.json()["data"]]
+    refused = cgi.call("GET", "/v1/models", key=None, arguments=arguments, environment=query).reply()
+    assert refused.status == 401
+
+
+def test_the_exit_status_says_whether_the_reply_is_whole(cgi):
+    call = cgi.begin("m")
+    assert call.reply().status == 200 and call.exit_status() == 0
+    refused = cgi.begin("m", key="wrong")
+    assert refused.reply().status == 401 and refused.exit_status() == 0
+    cgi.script("m", "k1", [head(200, JSON), data(chat.completion("x" * 2_000_000)[:-100]), pause(0.2), close()])
+    cut = cgi.begin("m")
+    cut.reply()
+    assert cut.exit_status() == 1
+
+
+def test_the_configuration_is_the_instances_or_the_stores(cgi):
+    generation = cgi.event(cgi.chat("m"))["generation"]
+    instance = None if isinstance(cgi, LoneCgiGateway) else cgi.event(cgi.chat("m"))["instance"]
+    if isinstance(cgi, LoneCgiGateway):
+        assert generation == 1
+    else:
+        assert generation > 1, "the instance has published more than one"
+        assert cgi.event(cgi.chat("m"))["instance"] == instance
+    cgi.write_entry("LLM_ROUTER_CONFIG", "{")
+    time.sleep(0.3)
+    reply = cgi.chat("m")
+    if isinstance(cgi, LoneCgiGateway):
+        assert_error(reply, "/v1", 503, "CONFIG_NOT_SET")
+    else:
+        assert reply.status == 200, "the instance's last good configuration stays in force"
+
+
+def test_without_an_instance_no_run_directory_is_needed(tmp_path, base_urls, upstream):
+    upstream.reset()
+    gateway = started("CGI alone", tmp_path, base_urls, upstream)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    reply = gateway.call("GET", "/v1/models", environment={"LLM_ROUTER_RUN_DIR": str(tmp_path / "nowhere")}).reply()
+    assert reply.status == 200
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_dead_instance_counts_as_none(tmp_path, base_urls, upstream):
+    upstream.reset()
+    gateway = started("CGI beside an instance", tmp_path, base_urls, upstream)
+    assert isinstance(gateway, CgiGateway)
+    gateway.router.stop()
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    reply = gateway.chat("m")
+    assert reply.status == 200
+    assert gateway.event(reply)["generation"] == 1

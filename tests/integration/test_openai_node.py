@@ -1,0 +1,179 @@
+"""OpenAI's own client library for JavaScript, at both mounts."""
+
+import json
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import chat
+from gateway import MOUNTS
+from processes import BUILD, ROOT
+from scripts import answer, close, data, hang, head, pause, stream
+from tree import Tree, hostile, model
+
+HERE = ROOT / "tests" / "integration" / "node"
+TREE = Tree(
+    model("m", hostile("a", "k1")),
+    model("two", hostile("a", "k1"), hostile("b", "k2")),
+    perAttemptTimeoutMs=1000,
+    streamIdleTimeoutMs=1000,
+)
+MESSAGES = [{"role": "user", "content": "Say hello."}]
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+
+
+@pytest.fixture(scope="session")
+def library():
+    """The folder with the library, installed as package-lock.json says."""
+    folder = BUILD / "node"
+    lock = (HERE / "package-lock.json").read_bytes()
+    installed = folder / "package-lock.installed"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json", "ask.mjs"):
+        shutil.copy(HERE / name, folder / name)
+    if not installed.exists() or installed.read_bytes() != lock:
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True, timeout=300)
+        installed.write_bytes(lock)
+    return folder
+
+
+@pytest.fixture(params=MOUNTS)
+def client(gateway, request, library):
+    """A function: members of the request -> what ask.mjs says came of it."""
+
+    def ask(name="m", stream=False, job=None, **members):
+        body = {"model": name, "messages": MESSAGES, **members} | ({"stream": True} if stream else {})
+        base_url = f"http://127.0.0.1:{gateway.port}{request.param}"
+        whole = {"baseURL": base_url, "apiKey": gateway.caller_key, "body": body} | (job or {})
+        done = subprocess.run(
+            ["node", "ask.mjs"],
+            cwd=library,
+            input=json.dumps(whole).encode(),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    ask.mount = request.param
+    return ask
+
+
+def text_of(result):
+    return "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in result["chunks"])
+
+
+def test_a_plain_answer(gateway, client):
+    gateway.script("m", "k1", answer(200, chat.completion("Hello from upstream.")))
+    result = client(temperature=0.5)
+    assert result["done"]["choices"][0]["message"]["content"] == "Hello from upstream."
+    assert len(result["requestID"]) == 32
+    event = gateway.spool.wait_event(result["requestID"])
+    assert (event["end"], event["client"]) == ("done", "openai-node")
+
+
+def test_a_streamed_answer(gateway, client):
+    gateway.script("m", "k1", stream(*chat.GOOD_STREAM, delay=0.01))
+    result = client(stream=True)
+    assert "error" not in result
+    assert text_of(result) == "Hello world"
+    assert result["chunks"][-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_streamed_tool_calls(gateway, client):
+    def part(**function):
+        return chat.chunk({"tool_calls": [{"index": 0, "function": function}]})
+
+    opening = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
+    first = chat.chunk({"role": "assistant", "content": None, "tool_calls": [opening]})
+    pieces = [part(arguments=text) for text in ('{"ci', 'ty":"Pa', 'ris"}')]
+    gateway.script("m", "k1", stream(first, *pieces, chat.chunk({}, "tool_calls"), chat.DONE))
+    result = client(stream=True, tools=TOOLS)
+    calls = [chunk["choices"][0]["delta"].get("tool_calls") for chunk in result["chunks"]]
+    assert "".join(call[0]["function"]["arguments"] for call in calls if call) == '{"city":"Paris"}'
+    assert json.loads(gateway.upstream.records[0].body)["tools"] == TOOLS
+
+
+def test_a_plain_answer_with_tool_calls(gateway, client):
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    gateway.script("m", "k1", answer(200, chat.completion(choices=[choice])))
+    assert client(tools=TOOLS)["done"]["choices"][0]["message"]["tool_calls"] == [call]
+
+
+def test_the_list_of_models(gateway, client):
+    assert {"m", "two"} <= set(client(job={"wants": "models"})["models"])
+
+
+def test_a_fallback_is_invisible(gateway, client):
+    gateway.script("two", "k1", answer(401, "{}"))
+    gateway.script("two", "k2", stream(*chat.GOOD_STREAM))
+    assert text_of(client("two", stream=True)) == "Hello world"
+
+
+TOO_LONG = json.dumps(chat.error("Too long.", "invalid_request_error", "context_length_exceeded"))
+ERRORS = {
+    "dead keys": (answer(401, "{}"), "InternalServerError", 502),
+    "rate": (answer(429, "{}"), "InternalServerError", 503),
+    "timeout": ([hang()], "InternalServerError", 504),
+    "the caller's mistake": (answer(400, TOO_LONG), "BadRequestError", 400),
+}
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("script, name, status", ERRORS.values(), ids=ERRORS.keys())
+def test_an_error_is_the_librarys_own(gateway, client, script, name, status, is_stream):
+    gateway.script("m", "k1", script)
+    error = client(stream=is_stream)["error"]
+    assert (error["name"], error["status"]) == (name, status)
+    assert error["requestID"]
+
+
+def test_a_wrong_key_and_an_unknown_model_are_the_librarys_own_errors(gateway, client):
+    assert client(job={"apiKey": "wrong"})["error"]["name"] == "AuthenticationError"
+    unknown = client("no-such-model")["error"]
+    if client.mount == "/v1":
+        assert (unknown["name"], unknown["code"]) == ("NotFoundError", "model_not_found")
+    else:
+        assert unknown["name"] == "BadRequestError"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [head(), data(chat.HELLO), pause(0.05), close()],
+        [head(), data(chat.HELLO), hang()],
+        stream(chat.HELLO, chat.event(chat.error())),
+    ],
+    ids=["cut", "silent", "an error"],
+)
+def test_a_broken_stream_is_an_error(gateway, client, script):
+    gateway.script("m", "k1", script)
+    result = client(stream=True)
+    assert text_of(result) == "Hello"
+    assert result["error"]["name"] == "APIError", result["error"]
+
+
+def test_the_library_retries_what_a_retry_can_help(gateway, client):
+    gateway.script("m", "k1", answer(500, "{}"), answer(200, chat.completion("at last")))
+    result = client(job={"maxRetries": 2})
+    assert result["done"]["choices"][0]["message"]["content"] == "at last"
+    assert len(gateway.upstream.records) == 2
+
+
+def test_the_library_does_not_retry_what_no_retry_can_help(gateway, client):
+    gateway.script("m", "k1", answer(401, "{}"))
+    assert client(job={"maxRetries": 2})["error"]["status"] == 502
+    assert len(gateway.upstream.records) == 1
+
+
+def test_an_aborted_stream_cancels_the_upstream(gateway, client):
+    gateway.script("m", "k1", [head(), data(chat.HELLO), data(chat.WORLD), hang()])
+    result = client(stream=True, job={"abortAfterChunks": 1})
+    ended = time.monotonic()
+    assert result["aborted"] and "error" not in result
+    assert gateway.upstream.wait_record().wait_closed(2) < ended + 0.4, "the upstream outlived the client"
