@@ -62,7 +62,6 @@ void child_begin(struct engine_process *process, int master_pid)
     handle(SIGINT, end_at_once);
     handle(SIGQUIT, end_at_once);
     handle(SIGCHLD, SIG_DFL);
-    handle(SIGPIPE, SIG_IGN); /* a master that has died reads no log */
     /* Noted only while waiting: a signal never cuts a read or a write short.
      * SIGUSR1 never: libfcgi would take it for the end of the process. */
     sigemptyset(&process->open_mask);

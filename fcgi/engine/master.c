@@ -389,7 +389,10 @@ int engine_run(const struct engine_program *program, const struct engine_setting
     struct error e;
 
     log_init(program->name);
-    signal(SIGXFSZ, SIG_IGN); /* here and in all children: a file that may grow no more fails that write */
+    /* Of the children too. Whoever reads the log may end before we do, and a file
+     * may be allowed to grow no more: that write fails, and no process with it. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (prepare(&m, &e) != 0) {
         log_line(LOG_ERROR, "start_failed", "%s", e.text);
         if (m.pidfile >= 0)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -38,7 +39,8 @@ static struct arena *arena;
 static char dir[64];
 static struct engine_settings settings;
 static struct error e;
-static int inherited; /* to be fd 0 of the next master; -1: none */
+static int inherited;  /* to be fd 0 of the next master; -1: none */
+static int log_fds[2]; /* a pipe whose end is to be its stderr; -1: a file is */
 
 /* --- the program --------------------------------------------------------------- */
 
@@ -126,7 +128,7 @@ static const char *in_dir(const char *name)
 static void set_up(void)
 {
     arena = arena_new();
-    inherited = -1;
+    inherited = log_fds[0] = log_fds[1] = -1;
     strcpy(dir, "/tmp/test_engine.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -173,7 +175,8 @@ static pid_t fork_master(void)
     if (pid != 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no master */
-    int log = open(in_dir("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int log = log_fds[1] >= 0 ? log_fds[1] : open(in_dir("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    close(log_fds[0]); /* the reader is another process */
     dup2(log, STDERR_FILENO);
     close(log);
     if (inherited >= 0)
@@ -551,6 +554,43 @@ START_TEST(a_role_that_dies_is_started_again)
 }
 END_TEST
 
+static void lose_reader(pid_t master)
+{
+    (void)master;
+    close(log_fds[0]);
+}
+
+static void forbid_growth(pid_t master)
+{
+    const struct rlimit none = { 0, 0 };
+    ck_assert_int_eq(prlimit(master, RLIMIT_FSIZE, &none, NULL), 0);
+}
+
+static const struct log_loss_row {
+    bool is_pipe;
+    void (*happen)(pid_t master);
+} log_losses[] = {
+    { true, lose_reader },
+    { false, forbid_growth },
+};
+
+START_TEST(a_log_that_takes_no_more_ends_nobody)
+{
+    const struct log_loss_row *row = &log_losses[_i];
+
+    if (row->is_pipe)
+        ck_assert_int_eq(pipe2(log_fds, O_CLOEXEC), 0);
+    pid_t master = start_master();
+    close(log_fds[1]);
+    row->happen(master);
+    kill(ask_pid(), SIGKILL); /* which the master has to log */
+    expect_soon(is_death_counted, 2000);
+    expect_soon(is_every_worker_idle, 3000);
+    ck_assert(is_worker(ask_pid()));
+    stop_master(master);
+}
+END_TEST
+
 /* --- signals ------------------------------------------------------------------------------ */
 
 static bool is_hung_up(void)
@@ -877,6 +917,8 @@ int main(void)
     tcase_add_test(tcase, the_record_of_a_dead_worker_is_free_until_the_next_has_it);
     tcase_add_test(tcase, workers_that_cannot_start_are_not_started_over_and_over);
     tcase_add_test(tcase, a_role_that_dies_is_started_again);
+    tcase_add_loop_test(tcase, a_log_that_takes_no_more_ends_nobody, 0,
+                        sizeof(log_losses) / sizeof(log_losses[0]));
     tcase_add_test(tcase, a_hangup_reaches_the_roles_and_leaves_workers_alone);
     tcase_add_test(tcase, sigterm_lets_a_request_in_hand_finish_and_no_new_one_in);
     tcase_add_test(tcase, the_last_words_of_a_child_reach_the_log);
