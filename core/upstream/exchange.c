@@ -143,10 +143,21 @@ static bool take_want(struct running *x, enum exchange_want want, uint64_t enter
     return !x->has_stopped;
 }
 
+/* libcurl ends a value at a CR, LF or NUL: any other control character may stand in it. */
+static bool is_sound(struct span value)
+{
+    for (size_t i = 0; i < value.len && i <= EXCHANGE_HEADER_BYTES; i++) {
+        unsigned char c = (unsigned char)value.ptr[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return false;
+    }
+    return value.len <= EXCHANGE_HEADER_BYTES;
+}
+
 static struct span header(CURL *easy, const char *name)
 {
     struct curl_header *h = NULL;
-    if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+    if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK || !is_sound(span_cstr(h->value)))
         return (struct span){ NULL, 0 };
     return span_cstr(h->value);
 }

@@ -37,9 +37,14 @@ struct exchange_clocks {
     uint64_t chain_us;         /* clock_monotonic_us() at which the chain ends, until content; > 0 */
 };
 
+enum { EXCHANGE_HEADER_BYTES = 256 };
+
+/* A header that is absent is empty, and so is one that holds more than
+ * EXCHANGE_HEADER_BYTES or a control character: nothing that is said in so many
+ * words, or in such, is meant. */
 struct exchange_head {
     int status;
-    struct span content_type, retry_after, retry_after_ms, amzn_error_type; /* empty if absent */
+    struct span content_type, retry_after, retry_after_ms, amzn_error_type;
 };
 
 /* What the receiver wants next. */
