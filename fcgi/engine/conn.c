@@ -36,12 +36,37 @@ void conn_set_stall(struct conn *conn, uint32_t stall_ms)
     setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 }
 
+/* libfcgi gives a connection up when a read of its is interrupted, and one with a
+ * time bound is when the process is stopped and goes on (signal(7)). A poll is
+ * not: a worker waits here for a request that has not come yet. */
+static bool is_coming(const struct conn *conn)
+{
+    struct pollfd p = { .fd = conn->fd, .events = POLLIN };
+    return poll(&p, 1, (int)conn->stall_ms) > 0;
+}
+
+/* The same within a body: libfcgi has given out all that came before, and goes on
+ * with the next record, unless it had just a part of that one's header. */
+static bool goes_on_after_interrupt(FCGX_Stream *in)
+{
+    if (FCGX_GetError(in) != EINTR)
+        return false;
+    FCGX_ClearError(in);
+    in->isClosed = 0;
+    in->stop = in->rdNext; /* which has passed it where there was padding */
+    return true;
+}
+
 /* libfcgi reads a request from a connection that it did not accept if its
  * structure looks like one with a kept connection. Its listening socket is -1:
  * after a peer that sends nonsense it would accept the next one, and fails
  * instead. The fields are public but not documented; test_conn watches them. */
 static int read_params(struct conn *conn)
 {
+    if (!is_coming(conn)) {
+        close(conn->fd);
+        return ERR_FORMAT;
+    }
     conn->fcgi.ipcFd = conn->fd;
     conn->fcgi.keepConnection = 1;
     if (FCGX_Accept_r(&conn->fcgi) != 0)
@@ -59,7 +84,7 @@ int conn_begin(struct conn *conn, int fd, uint32_t stall_ms)
     conn_set_stall(conn, stall_ms);
     int r = read_params(conn);
     if (r != 0) {
-        conn->fd = -1; /* closed by libfcgi */
+        conn->fd = -1; /* it is closed */
         conn->fcgi.ipcFd = -1;
         return r;
     }
@@ -116,8 +141,11 @@ static ssize_t read_cgi(struct conn *conn, char *out, size_t room)
 static ssize_t read_fastcgi(struct conn *conn, char *out, size_t room)
 {
     int want = room > 1 << 30 ? 1 << 30 : (int)room;
-    int n = FCGX_GetStr(out, want, conn->fcgi.in);
+    int n = 0;
 
+    do
+        n += FCGX_GetStr(out + n, want - n, conn->fcgi.in);
+    while (n < want && goes_on_after_interrupt(conn->fcgi.in));
     if (n < want) {
         int error = FCGX_GetError(conn->fcgi.in);
         if (error == EAGAIN || error == EWOULDBLOCK)

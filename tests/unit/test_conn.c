@@ -2,7 +2,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -370,6 +372,46 @@ START_TEST(a_request_that_stops_half_way_costs_no_more_than_the_stall_bound)
         leave();
         connect_front(SOCK_STREAM);
     }
+}
+END_TEST
+
+/* A process that stops us in 100 ms, lets us go on, and sends the rest. */
+static pid_t be_stopped(void)
+{
+    pid_t self = getpid(), pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid != 0)
+        return pid;
+    sleep_ms(100);
+    kill(self, SIGSTOP);
+    sleep_ms(50);
+    kill(self, SIGCONT);
+    sleep_ms(50);
+    _exit(wire_try_send(front, &wire));
+}
+
+START_TEST(a_process_that_is_stopped_and_goes_on_loses_no_request)
+{
+    char body[8] = "";
+    pid_t pid;
+    int status;
+
+    if (_i == 0) {
+        wire_head(&wire, get);
+        wire_record(&wire, FCGI_STDIN, span_cstr("half"));
+    } else {
+        begin_half_body(LONG_STALL_MS);
+    }
+    wire_record(&wire, FCGI_STDIN, span_cstr("rest"));
+    wire_end(&wire, FCGI_STDIN);
+    pid = be_stopped();
+    if (_i == 0)
+        begin(LONG_STALL_MS);
+    ck_assert_int_eq(conn_read(&conn, body, sizeof(body)), sizeof(body));
+    ck_assert(memcmp(body, "halfrest", sizeof(body)) == 0);
+    ck_assert_int_eq(conn_read_end(&conn), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
 }
 END_TEST
 
@@ -771,6 +813,7 @@ int main(void)
     tcase_add_test(reading, an_abort_inside_the_body_is_a_departure);
     tcase_add_loop_test(reading, nonsense_is_refused_and_the_next_connection_is_served, 0, N_NONSENSE);
     tcase_add_test(reading, a_request_that_stops_half_way_costs_no_more_than_the_stall_bound);
+    tcase_add_loop_test(reading, a_process_that_is_stopped_and_goes_on_loses_no_request, 0, 2);
     tcase_add_loop_test(reading, a_departure_while_the_caller_waits_is_seen, 0, N_DEPARTURES);
     suite_add_tcase(suite, reading);
 
