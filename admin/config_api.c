@@ -11,6 +11,8 @@
 
 enum { DETAILS_BYTES = 256 * 1024 };
 
+static const char ANY_VERSION[] = "*", NO_VERSION[] = "none"; /* as store_put has the first */
+
 static const char *document(void)
 {
     return entry_name(ENTRY_LLM_ROUTER_CONFIG);
@@ -107,10 +109,14 @@ static void fail_conflict(struct admin_turn *turn, const char *current)
 static const char *expected_version(const struct admin_turn *turn)
 {
     struct span tag = span_trim(span_cstr(conn_param(turn->request.conn, "HTTP_IF_MATCH")));
+    if (span_is(tag, ANY_VERSION))
+        return ANY_VERSION;
     if (span_starts(tag, "W/"))
         tag = span_of(tag.ptr + 2, tag.len - 2);
     if (tag.len >= 2 && tag.ptr[0] == '"' && tag.ptr[tag.len - 1] == '"')
         tag = span_of(tag.ptr + 1, tag.len - 2);
+    if (span_is(tag, ANY_VERSION))
+        return NO_VERSION;
     return tag.len > 0 ? arena_span(turn->request.arena, tag) : NULL;
 }
 
@@ -128,7 +134,7 @@ static void store_document(struct admin_turn *turn, struct span body, const char
         fail_store(turn, &e);
         return;
     }
-    if (strcmp(expected, "*") != 0 && strcmp(expected, current.version) != 0) {
+    if (strcmp(expected, ANY_VERSION) != 0 && strcmp(expected, current.version) != 0) {
         fail_conflict(turn, current.version); /* before faults that only come of the stale version */
         return;
     }

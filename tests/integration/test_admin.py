@@ -242,6 +242,14 @@ def test_a_stale_version_is_a_conflict_that_names_the_current_one(admin):
     assert admin.put(document(admin, name="third"), f'"{details["currentVersion"]}"').status == 200
 
 
+@pytest.mark.parametrize("tag", ['"*"', "W/*", 'W/"*"'])
+def test_only_a_bare_asterisk_stands_for_any_version(admin, tag):
+    """Inside quotes it is an entity tag that no version has (RFC 9110, section 13.1.1)."""
+    admin.create(document(admin))
+    assert_error(admin.put(document(admin, name="second"), tag), 409, "CONFLICT")
+    assert list(admin.get().json()["llm"]["models"]) != ["second"]
+
+
 def test_what_was_read_can_be_written_back_unchanged(admin):
     admin.create(document(admin, {"id": "k1", "key": new_key()}, {"id": "k2", "key": new_key()}))
     before, ciphertexts = admin.get(), keys_of(admin.stored())
