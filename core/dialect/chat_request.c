@@ -4,7 +4,7 @@
 #include "core/base/err.h"
 #include "core/json/writer.h"
 
-enum { WANT_BODY, WANT_MODEL, WANT_STREAM, WANT_OPTIONS, WANT_USAGE, N_WANTS };
+enum { WANT_BODY, WANT_MODEL, WANT_STREAM, WANT_OPTIONS, WANT_USAGE, WANT_MEMBER, N_WANTS };
 
 static const struct json_want wants[N_WANTS] = {
     [WANT_BODY] = { "", false },
@@ -12,7 +12,36 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_STREAM] = { "stream", true },
     [WANT_OPTIONS] = { "stream_options", true },
     [WANT_USAGE] = { "stream_options.include_usage", true },
+    [WANT_MEMBER] = { "*", false },
 };
+
+struct reading {
+    struct json_value found[N_WANTS];
+    struct arena *arena;
+    bool has_rival;
+    size_t rival_offset;
+};
+
+/* Go's decoder, and with it many a gateway and server, takes a name in any case for
+ * the one it knows, and the last one wins: "Model" could name another model there
+ * than the one that was looked up, allowed to this caller and spliced here. */
+static bool is_rival(struct span name, struct arena *arena)
+{
+    if (name.len > 0 && memchr(name.ptr, '\\', name.len) != NULL)
+        name = json_decode(arena, span_of(name.ptr - 1, name.len + 2));
+    return span_is_nocase(name, "model") && !span_is(name, "model");
+}
+
+static int on_value(void *ctx, const struct json_value *value)
+{
+    struct reading *reading = ctx;
+    reading->found[value->path] = *value;
+    if (value->path == WANT_MEMBER && is_rival(value->key, reading->arena)) {
+        reading->has_rival = true;
+        reading->rival_offset = value->key_offset;
+    }
+    return 0;
+}
 
 static int refuse(struct request_fault *fault, const char *param, const char *message)
 {
@@ -35,14 +64,21 @@ static int refuse_text(struct request_fault *fault, int code, const struct json_
 int chat_read_request(struct span body, struct arena *arena, struct request_facts *facts,
                       struct request_fault *fault)
 {
-    struct json_value found[N_WANTS];
+    struct reading reading = { .arena = arena }; /* zero is JSON_KIND_ABSENT */
+    const struct json_value *found = reading.found;
     struct json_fault syntax = { 0 };
 
-    int r = json_find(body, wants, N_WANTS, 0, found, &syntax);
+    int r = json_scan(body, wants, N_WANTS, 0, on_value, &reading, &syntax);
     if (r != 0)
         return refuse_text(fault, r, &syntax, arena);
     if (found[WANT_BODY].kind != JSON_KIND_OBJECT)
         return refuse(fault, NULL, "The body must be a JSON object.");
+    if (reading.has_rival)
+        return refuse(fault, "model",
+                      arena_printf(arena,
+                                   "The body cannot be used: a member that differs from `model` in its case "
+                                   "only, at byte %zu.",
+                                   reading.rival_offset));
 
     const struct json_value *model = &found[WANT_MODEL];
     const struct json_value *stream = &found[WANT_STREAM];

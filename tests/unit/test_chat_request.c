@@ -53,7 +53,8 @@ static const struct {
     /* What only looks like ours: deeper, in a text, in another case, repeated elsewhere. */
     { "{\"messages\":[{\"model\":\"x\",\"stream\":true}],\"model\":\"gpt\"}", "gpt", false, false },
     { "{\"messages\":[{\"content\":\"\\\"model\\\":\\\"x\\\"\"}],\"model\":\"gpt\"}", "gpt", false, false },
-    { "{\"Model\":\"x\",\"model\":\"gpt\",\"STREAM\":true}", "gpt", false, false },
+    { "{\"models\":\"x\",\"model\":\"gpt\",\"STREAM\":true}", "gpt", false, false },
+    { "{\"metadata\":{\"Model\":\"x\"},\"model\":\"gpt\"}", "gpt", false, false },
     { "{\"seed\":1,\"seed\":2,\"model\":\"gpt\"}", "gpt", false, false },
 };
 
@@ -108,6 +109,9 @@ static const struct {
     { "{\"model\":\"a\",\"model\":\"b\"}", NULL, false, "a repeated member at byte 13" },
     { "{\"model\":\"a\",\"mod\\u0065l\":\"a\"}", NULL, false, "repeated" },
     { "{\"stream\":true,\"stream\":true}", NULL, false, "repeated" },
+    { "{\"model\":\"a\",\"Model\":\"b\"}", "model", false, "at byte 13" },
+    { "{\"MODEL\":\"b\",\"model\":\"a\"}", "model", false, "case" },
+    { "{\"mo\\u0044el\":\"b\"}", "model", false, "case" },
     { "{\"stream_options\":{},\"stream_options\":{}}", NULL, false, "repeated" },
     { "{\"stream_options\":{\"include_usage\":true,\"include_usage\":true}}", NULL, false, "repeated" },
 };
