@@ -148,7 +148,9 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
         }
         if (stopping)
             return 0;
-        if (errno == EMFILE || errno == ENFILE)
+        /* Out of descriptors or memory, or a socket that its master has shut down:
+         * epoll would come back at once, and not let a signal in. */
+        if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
             engine_wait(process, 100);
         epoll_pwait(epoll, &got, 1, -1, &process->open_mask);
     }

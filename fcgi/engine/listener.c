@@ -126,7 +126,7 @@ static int open_tcp(const char *text, struct listener *out, struct error *e)
     if (result != 0)
         close(fd);
     else
-        *out = (struct listener){ .fd = fd, .is_tcp = true };
+        *out = (struct listener){ .fd = fd, .is_tcp = true, .is_own_tcp = true };
 out:
     freeaddrinfo(address);
     return result;
@@ -175,6 +175,8 @@ void listener_close(struct listener *listener)
     /* As long as the socket is open, its inode's number is given to no other. */
     if (listener->path[0] != '\0' && lstat(listener->path, &st) == 0 && st.st_ino == listener->inode)
         unlink(listener->path);
+    if (listener->is_own_tcp)
+        shutdown(listener->fd, SHUT_RD);
     if (listener->fd >= 0)
         close(listener->fd);
     *listener = (struct listener){ .fd = -1 };

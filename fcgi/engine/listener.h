@@ -10,8 +10,9 @@
 struct listener {
     int fd; /* non-blocking, close-on-exec */
     bool is_tcp;
-    char path[108]; /* of a unix socket that we made; "" otherwise */
-    ino_t inode;    /* of the path */
+    bool is_own_tcp; /* made by us: no successor will serve who waits there */
+    char path[108];  /* of a unix socket that we made; "" otherwise */
+    ino_t inode;     /* of the path */
 };
 
 enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
@@ -24,7 +25,9 @@ enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
  */
 int listener_open(const char *address, struct listener *out, struct error *e);
 
-/* Closes the socket, and removes the path if it is still ours. */
+/* Closes the socket, and removes the path if it is still ours. A TCP socket of
+ * ours ends for all who hold it: nothing else keeps new callers away from a port,
+ * and who waits there is turned away. */
 void listener_close(struct listener *listener);
 
 #endif

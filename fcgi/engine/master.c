@@ -82,6 +82,10 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
     close(m->pidfile);
     child_log_attach(&m->child_log);
     child_begin(&process, master_pid);
+    /* Who waits at a socket learns that nobody will answer when the last holder of it closes. */
+    bool has_health = child->role != NULL && child->role->has_listeners;
+    if (!has_health && m->health.fd >= 0)
+        close(m->health.fd);
     if (child->role == NULL)
         exit(worker_run(m->program, &process, &m->listener));
     if (child->role->has_listeners) {

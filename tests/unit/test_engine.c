@@ -2,8 +2,11 @@
  * A whole engine as a child: master, workers and a role, with a program that
  * answers with its process id. Check kills what a failed test leaves behind.
  */
+#include <arpa/inet.h>
 #include <check.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -287,11 +290,10 @@ static bool is_refused(void)
     return fd < 0;
 }
 
-static int ask(const char *name, const char *value)
+static void ask_on(int fd, const char *name, const char *value)
 {
     const char *const pairs[] = { "REQUEST_METHOD", "GET", name, value, NULL };
     struct buf wire;
-    int fd = try_connect();
 
     ck_assert_msg(fd >= 0, "nobody listens; the log:\n%s", log_text());
     buf_init(&wire, 4096);
@@ -299,6 +301,12 @@ static int ask(const char *name, const char *value)
     wire_end(&wire, FCGI_STDIN);
     wire_send(fd, &wire);
     buf_free(&wire);
+}
+
+static int ask(const char *name, const char *value)
+{
+    int fd = try_connect();
+    ask_on(fd, name, value);
     return fd;
 }
 
@@ -310,11 +318,17 @@ static bool is_in_hand(void)
 }
 
 /* A request that is being served when this returns. */
-static int ask_slowly(const char *ms)
+static void ask_slowly_on(int fd, const char *ms)
 {
     awaited_in_hand = shared->in_hand + 1;
-    int fd = ask("SLEEP_MS", ms);
+    ask_on(fd, "SLEEP_MS", ms);
     expect_soon(is_in_hand, 5000);
+}
+
+static int ask_slowly(const char *ms)
+{
+    int fd = try_connect();
+    ask_slowly_on(fd, ms);
     return fd;
 }
 
@@ -632,6 +646,78 @@ START_TEST(sigterm_lets_a_request_in_hand_finish_and_no_new_one_in)
 }
 END_TEST
 
+/* A free port of the loopback address. */
+static int pick_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static int connect_tcp(int port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int connect_health(int port)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)port;
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/h.sock", dir);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static const struct waiting_row {
+    bool is_tcp; /* the callers' socket; else the health socket, at which nobody serves here */
+    int (*connect)(int port);
+} waitings[] = {
+    { true, connect_tcp },
+    { false, connect_health },
+};
+
+/* Who waits where nobody will serve any more must not wait for the last request in hand. */
+START_TEST(sigterm_turns_away_who_will_not_be_served)
+{
+    const struct waiting_row *row = &waitings[_i];
+    struct pollfd waiting = { .events = POLLIN };
+    int port = pick_port();
+
+    if (row->is_tcp)
+        settings.listen = arena_printf(arena, "tcp:127.0.0.1:%d", port);
+    else
+        settings.health = arena_printf(arena, "unix:%s/h.sock", dir);
+    settings.workers = 1;
+    pid_t master = start_master();
+    int fd = row->is_tcp ? connect_tcp(port) : try_connect();
+    ask_slowly_on(fd, "2000");
+    waiting.fd = row->connect(port);
+    ck_assert_int_ge(waiting.fd, 0);
+    kill(master, SIGTERM);
+    ck_assert_msg(poll(&waiting, 1, 1000) == 1, "it still waits");
+    ck_assert_int_eq(row->connect(port), -1);
+    close(waiting.fd);
+    ck_assert_int_eq(waitpid(master, NULL, WNOHANG), 0);
+    ck_assert(read_pid(fd) > 0); /* the one in hand ends well */
+    ck_assert_int_eq(wait_exit(master, 3000), 0);
+}
+END_TEST
+
 START_TEST(the_last_words_of_a_child_reach_the_log)
 {
     pid_t master = start_master();
@@ -921,6 +1007,8 @@ int main(void)
                         sizeof(log_losses) / sizeof(log_losses[0]));
     tcase_add_test(tcase, a_hangup_reaches_the_roles_and_leaves_workers_alone);
     tcase_add_test(tcase, sigterm_lets_a_request_in_hand_finish_and_no_new_one_in);
+    tcase_add_loop_test(tcase, sigterm_turns_away_who_will_not_be_served, 0,
+                        sizeof(waitings) / sizeof(waitings[0]));
     tcase_add_test(tcase, the_last_words_of_a_child_reach_the_log);
     tcase_add_test(tcase, sigterm_also_serves_who_was_waiting);
     tcase_add_test(tcase, idle_processes_end_at_once_at_sigterm);
