@@ -26,6 +26,7 @@ struct keeper {
     uint64_t stamp;   /* of the store when it was last read */
     bool has_read;    /* `stamp` is one */
     bool is_store_ok; /* as last reported */
+    bool is_retrying; /* the last look failed for want of a resource */
 };
 
 static void report_store(struct keeper *k, bool is_ok, const char *why)
@@ -84,7 +85,7 @@ static void look(struct keeper *k, bool is_asked)
         k->stamp = 0;
         return;
     }
-    if (k->has_read && stamp == k->stamp && !is_asked) {
+    if (k->has_read && stamp == k->stamp && !is_asked && !k->is_retrying) {
         report_store(k, k->is_store_ok, e.text);
         return;
     }
@@ -92,17 +93,18 @@ static void look(struct keeper *k, bool is_asked)
     report_store(k, r == 0, e.text);
     k->has_read = true;
     k->stamp = stamp;
-    if (r == 0)
+    bool is_read = r == 0;
+    if (is_read)
         r = publish(k, values, &e);
     if (r == 0)
         atomic_fetch_add_explicit(&view->reloads, 1, memory_order_relaxed);
-    else
+    else if (r == ERR_FORMAT)
         atomic_fetch_add_explicit(&view->refusals, 1, memory_order_relaxed);
     atomic_store_explicit(&view->is_refused, r == ERR_FORMAT, memory_order_relaxed);
-    if (r != 0 && r != ERR_FORMAT) {
+    bool has_failed = r != 0 && r != ERR_FORMAT;
+    if (has_failed && is_read && !k->is_retrying)
         log_line(LOG_ERROR, "configuration_not_published", "%s", e.text);
-        k->has_read = false;
-    }
+    k->is_retrying = has_failed;
     arena_reset(k->arena);
 }
 

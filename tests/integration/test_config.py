@@ -109,6 +109,31 @@ def test_an_invalid_tree_leaves_the_last_good_one_in_force(changing, text):
     assert changing.get("/livez", key=None).status == 200
 
 
+def refusals(gateway):
+    text = gateway.get("/metrics", key=None).body.decode()
+    return next(line for line in text.splitlines() if line.startswith("llm_router_config_refusals_total "))
+
+
+def test_a_value_that_cannot_be_read_is_reported_once_and_is_no_refusal(changing):
+    value = changing.state_dir / "configkv" / "LLM_ROUTER_CONFIG.json"
+    before = refusals(changing)
+    changing.assert_unbroken()  # takes the log so far
+    value.rename(value.with_suffix(".aside"))
+    value.mkdir()
+    try:
+        time.sleep(3.5)  # three looks
+        assert refusals(changing) == before
+        assert changing.get("/readyz", key=None).status == 503
+    finally:
+        value.rmdir()
+        value.with_suffix(".aside").rename(value)
+    wait_until(lambda: changing.get("/readyz", key=None).status == 200, "the value is read again")
+    log = changing.router.new_log_text()
+    assert log.count('"store_unreadable"') == 1, log
+    assert log.count('"configuration_not_published"') == 0, log
+    assert log.count('"store_readable"') == 1, log
+
+
 def test_a_rotated_key_is_used_by_the_next_request(changing):
     changing.script("m", "k1", answer(200, chat.completion()))
     assert changing.chat("m").status == 200
