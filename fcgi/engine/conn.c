@@ -34,6 +34,8 @@ void conn_set_stall(struct conn *conn, uint32_t stall_ms)
     struct timeval timeout = { .tv_sec = stall_ms / 1000, .tv_usec = (suseconds_t)(stall_ms % 1000) * 1000 };
     conn->stall_ms = stall_ms;
     setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    /* libfcgi writes too: answers to what no web server sends with a request. */
+    setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 }
 
 /* libfcgi gives a connection up when a read of its is interrupted, and one with a

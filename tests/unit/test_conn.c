@@ -375,6 +375,19 @@ START_TEST(a_request_that_stops_half_way_costs_no_more_than_the_stall_bound)
 }
 END_TEST
 
+/* libfcgi answers each request beside the first one on a connection, itself. */
+START_TEST(a_peer_that_reads_no_answer_to_its_requests_costs_no_more_than_the_stall_bound)
+{
+    for (int i = 0; i < 5000; i++)
+        wire_begin(&wire);
+    wire_send(front, &wire);
+    uint64_t start = clock_monotonic_us();
+    ck_assert_int_eq(conn_begin(&conn, conn.fd, STALL_MS), ERR_FORMAT);
+    ck_assert_uint_ge(elapsed_ms(start), STALL_MS - 10);
+    ck_assert_uint_lt(elapsed_ms(start), 2000);
+}
+END_TEST
+
 /* A process that stops us in 100 ms, lets us go on, and sends the rest. */
 static pid_t be_stopped(void)
 {
@@ -813,6 +826,7 @@ int main(void)
     tcase_add_test(reading, an_abort_inside_the_body_is_a_departure);
     tcase_add_loop_test(reading, nonsense_is_refused_and_the_next_connection_is_served, 0, N_NONSENSE);
     tcase_add_test(reading, a_request_that_stops_half_way_costs_no_more_than_the_stall_bound);
+    tcase_add_test(reading, a_peer_that_reads_no_answer_to_its_requests_costs_no_more_than_the_stall_bound);
     tcase_add_loop_test(reading, a_process_that_is_stopped_and_goes_on_loses_no_request, 0, 2);
     tcase_add_loop_test(reading, a_departure_while_the_caller_waits_is_seen, 0, N_DEPARTURES);
     suite_add_tcase(suite, reading);
