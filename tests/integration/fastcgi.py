@@ -146,13 +146,6 @@ def meta_variables(method, path, headers, body_bytes):
     return params
 
 
-def request(path, body, caller_key):
-    """The whole of a POST, as bytes: what a FastCgiCall sends piece by piece."""
-    params = pairs(request_params(path, len(body), caller_key))
-    begin = record(BEGIN_REQUEST, struct.pack(">HB5x", RESPONDER, 0))
-    return begin + record(PARAMS, params) + record(PARAMS) + record(STDIN, body) + record(STDIN)
-
-
 def request_params(path, body_bytes, caller_key, **more):
     """The same for POST `mount`/chat/completions."""
     headers = {"content-type": "application/json", "authorization": f"Bearer {caller_key}"}
