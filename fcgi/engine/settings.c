@@ -1,6 +1,7 @@
 #include "fcgi/engine/settings.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,24 +29,38 @@ static int set(const struct setting *row, const char *from, const char *value, c
     return 0;
 }
 
+/* "--flag VALUE", and how long it is. */
+static int write_flag(const struct setting *row, char *out, size_t room)
+{
+    return snprintf(out, room, "--%s %s", row->flag, row->value_name);
+}
+
 static void print_help(const struct setting *rows, size_t n_rows, const char *program, const char *about)
 {
+    char flag[64];
+    int width = 0;
+
+    for (size_t i = 0; i < n_rows; i++) {
+        int len = write_flag(&rows[i], flag, sizeof(flag));
+        width = len > width ? len : width;
+    }
     printf("%s: %s\n\nusage: %s [--FLAG VALUE ...]\n\n", program, about, program);
     for (size_t i = 0; i < n_rows; i++) {
-        char flag[64];
-        snprintf(flag, sizeof(flag), "--%s %s", rows[i].flag, rows[i].value_name);
-        printf("  %-32s %s", flag, rows[i].help);
+        write_flag(&rows[i], flag, sizeof(flag));
+        printf("  %-*s  %s", width, flag, rows[i].help);
         if (rows[i].fallback != NULL)
             printf(" (%s)", rows[i].fallback);
         printf("\n");
         if (rows[i].environment != NULL)
-            printf("  %-32s or %s\n", "", rows[i].environment);
+            printf("  %-*s  or %s\n", width, "", rows[i].environment);
     }
-    printf("  %-32s this text\n  %-32s the version\n", "--help", "--version");
+    printf("  %-*s  this text\n  %-*s  the version\n", width, "--help", width, "--version");
+    printf("\n%s(8) says more, also of variables that have no flag.\n", program);
 }
 
-/* The value of "--flag=value" or "--flag value"; moves *i on in the second case. */
-static const char *flag_value(const struct setting *row, int argc, char **argv, int *i)
+/* The value of "--flag=value" or "--flag value"; moves *i on in the second case.
+ * NULL: it is not this flag, or *is_bare: its value is missing. */
+static const char *flag_value(const struct setting *row, int argc, char **argv, int *i, bool *is_bare)
 {
     const char *argument = argv[*i] + 2;
     size_t len = strlen(row->flag);
@@ -54,9 +69,10 @@ static const char *flag_value(const struct setting *row, int argc, char **argv, 
         return NULL;
     if (argument[len] == '=')
         return argument + len + 1;
-    if (argument[len] == '\0' && *i + 1 < argc)
-        return argv[++*i];
-    return NULL;
+    if (argument[len] != '\0')
+        return NULL;
+    *is_bare = *i + 1 >= argc;
+    return *is_bare ? NULL : argv[++*i];
 }
 
 static int read_flags(const struct setting *rows, size_t n_rows, const char *program, int argc, char **argv,
@@ -64,18 +80,20 @@ static int read_flags(const struct setting *rows, size_t n_rows, const char *pro
 {
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
+        bool is_bare = false;
         if (strncmp(argv[i], "--", 2) != 0) {
             fprintf(stderr, "%s: \"%s\" is not a flag; see %s --help\n", program, argv[i], program);
             return -1;
         }
         const char *flag = argv[i];
         for (size_t k = 0; k < n_rows && value == NULL; k++) {
-            value = flag_value(&rows[k], argc, argv, &i);
+            value = flag_value(&rows[k], argc, argv, &i, &is_bare);
             if (value != NULL && set(&rows[k], flag, value, program, out) != 0)
                 return -1;
         }
         if (value == NULL) {
-            fprintf(stderr, "%s: %s is unknown or has no value; see %s --help\n", program, flag, program);
+            fprintf(stderr, "%s: %s %s; see %s --help\n", program, flag,
+                    is_bare ? "needs a value" : "is unknown", program);
             return -1;
         }
     }

@@ -117,9 +117,9 @@ static const struct bad_row {
 } bad_rows[] = {
     { NULL, { "--unknown", "1" }, { "--unknown" } },
     { NULL, { "--unknown=1" }, { "--unknown=1" } },
-    { NULL, { "--numb", "1" }, { "--numb" } },
+    { NULL, { "--numb", "1" }, { "--numb", "is unknown" } },
     { NULL, { "--numberr=1" }, { "--numberr=1" } },
-    { NULL, { "--number" }, { "--number" } },
+    { NULL, { "--number" }, { "--number", "needs a value" } },
     { NULL, { "--text", "x", "--text" }, { "--text" } },
     { NULL, { "number", "1" }, { "number" } },
     { NULL, { "-number", "1" }, { "-number" } },
