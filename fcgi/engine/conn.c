@@ -165,6 +165,8 @@ ssize_t conn_read(struct conn *conn, char *out, size_t room)
     ssize_t n = conn->is_cgi ? read_cgi(conn, out, room) : read_fastcgi(conn, out, room);
 
     conn->blocked_us += clock_monotonic_us() - before;
+    conn->is_broken =
+        conn->is_broken || n < 0; /* who does not send has no use for a reply, nor for patience */
     return n;
 }
 
