@@ -101,7 +101,7 @@ static void record_finished(struct attempt *a)
 {
     struct attempt_outcome outcome = { .status = a->status, .is_committed = true };
 
-    attempt_note_exchange(a, a->result, clock_monotonic_us() - a->start_us);
+    attempt_note_exchange(a, clock_monotonic_us() - a->start_us);
     attempt_judge_finished(a, &outcome);
     attempt_note_outcome(a, &outcome, (struct span){ NULL, 0 });
     a->errand->turn->event->end = EVENT_END_DONE;
@@ -202,7 +202,7 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
 
 /* --- the attempt --- */
 
-static void exchange(struct attempt *a, const char *const *headers, struct exchange_result *result)
+static void exchange(struct attempt *a, const char *const *headers)
 {
     struct errand *errand = a->errand;
     struct turn *turn = errand->turn;
@@ -214,7 +214,7 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
 
     if (errand->dialect->splice_request(errand->facts, model, a->asks_usage, turn->request.arena, &body) !=
         0) {
-        *result = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
+        a->result = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
         return;
     }
     const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
@@ -233,7 +233,7 @@ static void exchange(struct attempt *a, const char *const *headers, struct excha
         .caller_fd = conn_watch_fd(turn->request.conn),
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
-    exchange_run(turn->worker->client, &request, &receiver, result);
+    exchange_run(turn->worker->client, &request, &receiver, &a->result);
 }
 
 static void free_reply(struct attempt *a)
@@ -247,7 +247,6 @@ static void free_reply(struct attempt *a)
 static void try_once(struct attempt *a, const char *const *headers, struct attempt_outcome *out,
                      struct span *message)
 {
-    struct exchange_result result;
     uint64_t start = clock_monotonic_us();
 
     *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG };
@@ -257,13 +256,12 @@ static void try_once(struct attempt *a, const char *const *headers, struct attem
     buf_init(&a->failed, SIGNATURE_BODY_MAX);
     a->event->reason = a->event->provider_code = NULL;
     a->event->start_us = start - a->errand->turn->start_us;
-    a->result = &result;
     a->start_us = start;
-    exchange(a, headers, &result);
+    exchange(a, headers);
     uint64_t took_us = clock_monotonic_us() - start;
-    attempt_judge(a, result.end, out, message);
+    attempt_judge(a, a->result.end, out, message);
     if (!a->is_recorded)
-        attempt_note_exchange(a, &result, took_us);
+        attempt_note_exchange(a, took_us);
 }
 
 /* That this upstream refuses `stream_options` for this model, as of this tree. */

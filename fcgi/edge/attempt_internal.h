@@ -10,9 +10,9 @@ struct attempt {
     struct errand *errand;
     const struct candidate *candidate;
     struct attempt_event *event;
-    const struct exchange_result *result; /* of the exchange that runs, as far as it has come */
-    uint64_t start_us;                    /* of that exchange, monotonic */
-    bool is_recorded;                     /* the event has all of it */
+    struct exchange_result result; /* of the exchange that runs, as far as it has come */
+    uint64_t start_us;             /* of that exchange, monotonic */
+    bool is_recorded;              /* the event has all of it */
     struct relay relay;
     struct relay_sink sink;
     bool asks_usage;    /* in a stream whose caller did not */
@@ -41,7 +41,7 @@ void attempt_judge_finished(struct attempt *a, struct attempt_outcome *out);
 /* The record: who was asked, how long it took, what came of it; and the log's
  * line of a failure, or of streams that will have no usage. */
 void attempt_note_candidate(struct attempt *a);
-void attempt_note_exchange(struct attempt *a, const struct exchange_result *result, uint64_t took_us);
+void attempt_note_exchange(struct attempt *a, uint64_t took_us);
 void attempt_note_lack_of_usage(const struct attempt *a);
 void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message);
 

@@ -17,8 +17,9 @@ void attempt_note_candidate(struct attempt *a)
     e->key_fp = a->candidate->key->fingerprint;
 }
 
-void attempt_note_exchange(struct attempt *a, const struct exchange_result *r, uint64_t took_us)
+void attempt_note_exchange(struct attempt *a, uint64_t took_us)
 {
+    const struct exchange_result *r = &a->result;
     struct request_event *event = a->errand->turn->event;
     struct attempt_event *e = a->event;
 
