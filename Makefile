@@ -1,7 +1,8 @@
 # llm-router: `make help` lists the targets.
 #
-# Variables: PORT, RUN_DIR, WORKERS (make run); FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install);
-# V=1 (show commands), CC, CFLAGS, SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
+# Variables: PORT, RUN_DIR, WORKERS (make run); TESTS (make integration: pytest's arguments);
+# FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
+# SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
 
 PORT ?= 8080
 RUN_DIR ?= var/run
