@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/ids.h"
 #include "core/crypto/digest.h"
 #include "fcgi/edge/health.h"
 #include "fcgi/in_hand.h"
@@ -84,10 +85,11 @@ void turn_fail(struct turn *turn, const struct failure *failure)
         event->end = EVENT_END_CLIENT_GONE;
 }
 
-static const char *fingerprint_of(struct turn *turn, struct span secret)
+/* The first digits of a digest, as the record has them. */
+static const char *fingerprint_of(struct turn *turn, const uint8_t digest[SHA256_BYTES])
 {
     char *hex = arena_alloc(turn->request.arena, FINGERPRINT_DIGITS + 1);
-    fingerprint(secret, FINGERPRINT_DIGITS, hex);
+    ids_hex(digest, FINGERPRINT_DIGITS / 2, hex);
     return hex;
 }
 
@@ -103,7 +105,7 @@ static bool know_by_key(struct turn *turn)
     turn->principal = snapshot_principal(turn->root, digest);
     if (turn->principal == NULL)
         return false;
-    turn->event->key_id = fingerprint_of(turn, key);
+    turn->event->key_id = fingerprint_of(turn, digest);
     turn->event->owner = snap_span(turn->root, turn->principal->owner);
     return true;
 }
@@ -112,10 +114,12 @@ static bool know_by_key(struct turn *turn)
 static bool know_by_web_server(struct turn *turn)
 {
     struct span user = span_cstr(conn_param(turn->request.conn, "REMOTE_USER"));
+    uint8_t digest[SHA256_BYTES];
 
     if (user.len == 0)
         return false;
-    turn->event->remote_user = fingerprint_of(turn, user);
+    sha256(user, digest);
+    turn->event->remote_user = fingerprint_of(turn, digest);
     return true;
 }
 
