@@ -14,7 +14,7 @@ import pytest
 import chat
 from fastcgi import FastCgiCall, request_params
 from load import Ask, Front, closed_loop, open_loop
-from processes import BROKEN, wait_until
+from processes import BROKEN, CAN_LOOK_INSIDE, count_descriptors, wait_until
 from scripts import answer, data, end, head, hang, pause
 from tree import Tree, hostile, model
 
@@ -90,15 +90,14 @@ def at_rest(gateway):
     pids = [gateway.router.pid, *gateway.router.roles()]
     roles = {gateway.router.pid: "master"} | gateway.router.roles()
     assert Counter(roles.values()) == {"master": 1, "keeper": 1, "overflow": 1, "worker": WORKERS}, roles
-    return {
-        "descriptors": {
-            role: max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids if roles[pid] == role)
-            for role in set(roles.values())
-        },
-        "private_kb": {pid: private_kb(pid) for pid in gateway.workers()},
-        "master_kb": private_kb(gateway.router.pid),
-        "files": sorted(path.name for path in gateway.run_dir.iterdir() if not path.name.startswith("snapshot.")),
-    }
+    rest = {"files": sorted(path.name for path in gateway.run_dir.iterdir() if not path.name.startswith("snapshot."))}
+    if CAN_LOOK_INSIDE:
+        rest["descriptors"] = {
+            role: max(count_descriptors(pid) for pid in pids if roles[pid] == role) for role in set(roles.values())
+        }
+        rest["private_kb"] = {pid: private_kb(pid) for pid in gateway.workers()}
+        rest["master_kb"] = private_kb(gateway.router.pid)
+    return rest
 
 
 def private_kb(pid):
@@ -110,12 +109,13 @@ def private_kb(pid):
 
 def assert_back_to_rest(gateway, before):
     after = at_rest(gateway)
-    for role, count in after["descriptors"].items():
-        # A worker keeps one connection to its upstream, and curl a wake-up pair.
-        assert count <= before["descriptors"][role] + (4 if role == "worker" else 0), (role, before, after)
     assert after["files"] == before["files"]
-    assert after["master_kb"] < before["master_kb"] + 512, (before, after)
     assert gateway.metric("llm_router_queue_length") == 0
+    if CAN_LOOK_INSIDE:
+        for role, count in after["descriptors"].items():
+            # A worker keeps one connection to its upstream, and curl a wake-up pair.
+            assert count <= before["descriptors"][role] + (4 if role == "worker" else 0), (role, before, after)
+        assert after["master_kb"] < before["master_kb"] + 512, (before, after)
 
 
 def test_what_is_lost_is_the_killed_workers_own_request_and_is_told_of(start_gateway):
@@ -216,16 +216,16 @@ def test_many_requests_and_departures_leave_nothing_behind(start_gateway):
     ]
     gateway.script("plain", "k1", answer(200, chat.completion()))
     closed_loop(front, asks, WORKERS, count=REQUESTS // 4).result(120)
-    before = at_rest(gateway)
+    before, workers = at_rest(gateway), gateway.workers()
     outcomes, _ = closed_loop(front, asks, WORKERS, count=REQUESTS).result(60 + REQUESTS / 20)
     left = [outcome for outcome in outcomes if outcome.has_left]
     wrong = [outcome for outcome in outcomes if not outcome.is_served and not outcome.has_left]
     assert not wrong, wrong[:5]
     assert 0.05 * REQUESTS < len(left) < 0.15 * REQUESTS
     assert_back_to_rest(gateway, before)
+    assert gateway.workers() == workers, "a worker was replaced"
     after = at_rest(gateway)
-    assert set(after["private_kb"]) == set(before["private_kb"]), "a worker was replaced"
-    for pid, kb in after["private_kb"].items():
+    for pid, kb in after.get("private_kb", {}).items():
         assert kb < before["private_kb"][pid] + 256, f"worker {pid} grew from {before['private_kb'][pid]} to {kb} kB"
     for outcome in left:
         assert gateway.event(outcome)["end"] == "client_gone"
