@@ -92,7 +92,7 @@ static const struct engine_program program = {
     .init_master = init_master,
     .init_worker = init_worker,
     .serve = serve,
-    .stall_ms = 60000,
+    .stall_ms = 10000,
 };
 
 int main(int argc, char **argv)
