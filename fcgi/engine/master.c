@@ -278,7 +278,8 @@ static void take_signals(struct master *m)
             send_all(m, SIGHUP, false);
             break;
         default:
-            break; /* SIGCHLD: reaped after every wake-up */
+            break; /* SIGCHLD: reaped after every wake-up; SIGUSR1, SIGUSR2: nothing yet, and no reason to die
+                    */
         }
     }
 }
@@ -389,7 +390,7 @@ int engine_run(const struct engine_program *program, const struct engine_setting
         .signals = -1,
         .pidfile = -1,
     };
-    static const int handled[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGCHLD };
+    static const int handled[] = { SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGCHLD, SIGUSR1, SIGUSR2 };
     struct error e;
 
     log_init(program->name);

@@ -50,7 +50,7 @@ static int read_tcp(int fd, uint32_t *waiting)
     return 0;
 }
 
-static int ask(const struct queue_meter *meter)
+static int ask(struct queue_meter *meter)
 {
     struct {
         struct nlmsghdr header;
@@ -60,6 +60,7 @@ static int ask(const struct queue_meter *meter)
             .nlmsg_len = sizeof(request),
             .nlmsg_type = SOCK_DIAG_BY_FAMILY,
             .nlmsg_flags = NLM_F_REQUEST,
+            .nlmsg_seq = ++meter->asked,
         },
         .body = {
             .sdiag_family = AF_UNIX,
@@ -99,10 +100,12 @@ static int read_unix(struct queue_meter *meter, uint32_t *waiting)
 
     if (ask(meter) != 0)
         return ERR_SYSTEM;
-    ssize_t n = recv(meter->netlink, reply, sizeof(reply), 0);
     const struct nlmsghdr *answer = (const struct nlmsghdr *)reply;
-    if (n < 0 || !NLMSG_OK(answer, (unsigned)n))
-        return ERR_SYSTEM;
+    do {
+        ssize_t n = recv(meter->netlink, reply, sizeof(reply), 0);
+        if (n < 0 || !NLMSG_OK(answer, (unsigned)n))
+            return ERR_SYSTEM;
+    } while (answer->nlmsg_seq != meter->asked);
     return find_length(answer, waiting);
 }
 

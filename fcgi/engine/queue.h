@@ -13,6 +13,7 @@ struct queue_meter {
     bool is_tcp;
     int netlink;    /* -1 for TCP */
     uint32_t inode; /* of a unix socket */
+    uint32_t asked; /* number of the last question, so that a late answer is not taken for its answer */
 };
 
 /* After fork. ERR_SYSTEM: the kernel does not tell (AF_NETLINK may be forbidden). */

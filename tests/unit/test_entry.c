@@ -200,6 +200,8 @@ static const struct {
       AT_UPSTREAM "/headerTemplate", "control" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"Expect\":\"x\"}", "", ""), AT_UPSTREAM "/headers/Expect",
       "own" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"Accept-Encoding\":\"gzip\"}", "", ""),
+      AT_UPSTREAM "/headers/Accept-Encoding", "own" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"x\":\"a\\r\\nb: c\"}", "", ""), AT_UPSTREAM "/headers/x",
       "control" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"headers\":{\"x\":1}", "", ""), AT_UPSTREAM "/headers/x", "number 1" },
