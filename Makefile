@@ -42,6 +42,9 @@ CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
 
+# What is compiled is compiled on all processors; what runs, one after the other.
+PARALLEL = $(MAKE) --no-print-directory -j$(shell nproc)
+
 # A line per step; the whole command with V=1.
 run = $(if $(V),,@echo '  $(1) $@';) $(2)
 
@@ -66,7 +69,7 @@ FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: packages-build $(PROGRAMS) ## build the programs
+all: programs ## build the programs
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -120,37 +123,40 @@ $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libengine.a $(BUILD)/libc
 $(BUILD)/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-run: packages-run $(PROGRAMS) ## serve everything on PORT until interrupted
+run: packages-run programs ## serve everything on PORT until interrupted
 	@BUILD=$(BUILD) PORT=$(PORT) RUN_DIR=$(RUN_DIR) STORE=$(STORE) WORKERS=$(WORKERS) demo/run
 
 test: packages-test unit replay integration ## every test that fits into 15 minutes
 
 unit: packages-test ## unit tests, plain and under AddressSanitizer and UBSan
-	@$(MAKE) --no-print-directory unit-programs
-	@$(MAKE) --no-print-directory unit-programs SANITIZE=1
+	@$(PARALLEL) unit-programs
+	@$(PARALLEL) unit-programs SANITIZE=1
 	@tests/unit/run build/tests build/sanitize/tests
 
-.PHONY: unit-programs
+.PHONY: unit-programs programs
+programs: packages-build
+	@$(PARALLEL) $(PROGRAMS)
+
 unit-programs: $(UNIT_TESTS)
 
 replay: packages-test ## the kept inputs of the fuzz targets, under AddressSanitizer and UBSan
-	@$(MAKE) --no-print-directory replay-programs SANITIZE=1
+	@$(PARALLEL) replay-programs SANITIZE=1
 	@failed=; for target in $(FUZZ_TARGETS); do \
 		build/sanitize/replay_$$target tests/fuzz/corpus/$$target || failed=1; \
 	done; [ -z "$$failed" ]
 
 fuzz: packages-fuzz ## look for inputs that break a parser, FUZZ_SECONDS for each
-	@$(MAKE) --no-print-directory fuzz-programs FUZZER=1
+	@$(PARALLEL) fuzz-programs FUZZER=1
 	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 .PHONY: replay-programs fuzz-programs
 replay-programs: $(FUZZ_TARGETS:%=$(BUILD)/replay_%)
 fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
-integration: packages-test $(PROGRAMS) ## through lighttpd, with the official client library (TESTS=… selects)
+integration: packages-test programs ## through lighttpd, with the official client library (TESTS=… selects)
 	@tests/integration/run $(TESTS)
 
-soak: packages-test $(PROGRAMS) ## the tests of overload and crashes for longer: a quarter of an hour
+soak: packages-test programs ## the tests of overload and crashes for longer: a quarter of an hour
 	@SOAK_OVERLOAD_SECONDS=60 SOAK_CHAOS_SECONDS=600 SOAK_REQUESTS=10000 \
 		tests/integration/run tests/integration/test_overload.py tests/integration/test_chaos.py
 
@@ -160,7 +166,7 @@ lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual
 format: packages-lint ## lay out all C files
 	clang-format -i $(C_FILES)
 
-bench: packages-bench $(PROGRAMS) $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
+bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
 	@BUILD=$(BUILD) tests/bench/run
 	@BUILD=$(BUILD) tests/bench/memory
 
