@@ -23,10 +23,14 @@ enum {
     ENVELOPE_PLAINTEXT_MAX = 8192, /* some providers' tokens have several kB */
 };
 
-/* The encryption keys derived from the master keys. */
+/* What is derived from the master keys, by HKDF with an info of its own for each use. */
 struct envelope_keys {
     unsigned char current[32];
     unsigned char previous[32];
+    /* HMAC keys of the news that a value changed (core/store/invalidation.h); info
+     * "configkv-invalidate-hmac". */
+    unsigned char news_current[32];
+    unsigned char news_previous[32];
     bool has_previous;
 };
 
