@@ -46,6 +46,7 @@ struct store_place {
     const char *database_url; /* of libpq: a URI or "key=value …"; NULL or "": the state directory */
     const char
         *redis_url; /* redis://[user:password@]host:port[/db], rediss://…, unix:/path[?db=N]; or NULL */
+    const char *redis_prefix; /* of channels and keys; NULL or "": none */
     /* Sign what is published and verify what is heard. NULL: nothing is published, and all
      * that is heard is refused; polling is what is left. Outlives the store. */
     const struct envelope_keys *keys;
