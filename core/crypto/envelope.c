@@ -10,7 +10,8 @@
 #include "core/crypto/digest.h"
 
 static const char kdf_salt[] = "llm-router-v1";
-static const char kdf_info[] = "provider-key-encryption";
+/* One for each use of a master key. */
+static const char encryption_info[] = "provider-key-encryption", news_info[] = "configkv-invalidate-hmac";
 
 enum {
     PARTS = 4, /* version, IV, ciphertext, tag */
@@ -20,24 +21,25 @@ enum {
 };
 
 /* HKDF-SHA256 of a master key. */
-static int derive_key(const unsigned char master[ENVELOPE_MASTER_BYTES],
+static int derive_key(const unsigned char master[ENVELOPE_MASTER_BYTES], const char *use,
                       unsigned char out[ENVELOPE_KEY_BYTES], struct error *e)
 {
     int result = ERR_CRYPTO;
-    char digest[] = "SHA256", salt[sizeof(kdf_salt)], info[sizeof(kdf_info)];
+    char digest[] = "SHA256", salt[sizeof(kdf_salt)], info[32];
+    size_t info_len = strlen(use);
     unsigned char ikm[ENVELOPE_MASTER_BYTES];
     EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
     EVP_KDF_CTX *ctx = kdf == NULL ? NULL : EVP_KDF_CTX_new(kdf);
 
     /* OSSL_PARAM wants pointers to bytes that it might write. */
     memcpy(salt, kdf_salt, sizeof(salt));
-    memcpy(info, kdf_info, sizeof(info));
+    memcpy(info, use, info_len);
     memcpy(ikm, master, sizeof(ikm));
     OSSL_PARAM params[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, ikm, sizeof(ikm)),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, salt, sizeof(salt) - 1),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info, sizeof(info) - 1),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info, info_len),
         OSSL_PARAM_construct_end(),
     };
     if (ctx != NULL && EVP_KDF_derive(ctx, out, ENVELOPE_KEY_BYTES, params) == 1)
@@ -48,6 +50,14 @@ static int derive_key(const unsigned char master[ENVELOPE_MASTER_BYTES],
     EVP_KDF_CTX_free(ctx);
     EVP_KDF_free(kdf);
     return result;
+}
+
+static int derive_both(const unsigned char master[ENVELOPE_MASTER_BYTES],
+                       unsigned char encryption[ENVELOPE_KEY_BYTES], unsigned char news[ENVELOPE_KEY_BYTES],
+                       struct error *e)
+{
+    int r = derive_key(master, encryption_info, encryption, e);
+    return r != 0 ? r : derive_key(master, news_info, news, e);
 }
 
 static int decode_master(struct span text, unsigned char out[ENVELOPE_MASTER_BYTES], const char *which,
@@ -76,13 +86,13 @@ int envelope_keys_derive(struct envelope_keys *out, struct span current, struct 
 
     int r = decode_master(current, master[0], "current", e);
     if (r == 0)
-        r = derive_key(master[0], keys.current, e);
+        r = derive_both(master[0], keys.current, keys.news_current, e);
     if (r == 0 && keys.has_previous) {
         r = decode_master(previous, master[1], "previous", e);
         if (r == 0 && CRYPTO_memcmp(master[0], master[1], ENVELOPE_MASTER_BYTES) == 0)
             r = error_set(e, ERR_FORMAT, "the previous master key equals the current one");
         if (r == 0)
-            r = derive_key(master[1], keys.previous, e);
+            r = derive_both(master[1], keys.previous, keys.news_previous, e);
     }
     if (r == 0)
         *out = keys;

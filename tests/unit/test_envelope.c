@@ -95,6 +95,10 @@ START_TEST(the_keys_are_those_of_hkdf)
     ck_assert_str_eq(hex, "d05e15ae240efcf825aa4fcb9938f0a44f354a01ea2095440d8d836b2289a1e6");
     ids_hex(keys.previous, sizeof(keys.previous), hex);
     ck_assert_str_eq(hex, "19ba2be91dc07a1bd0d53af2e39705539a5dc03ccd9c61715c949ad235094d9f");
+    ids_hex(keys.news_current, sizeof(keys.news_current), hex);
+    ck_assert_str_eq(hex, "c0ca5f3dc798065e76813e1503bc95a1eda00908732d392bd51833fa5dbeb1bf");
+    ids_hex(keys.news_previous, sizeof(keys.news_previous), hex);
+    ck_assert_str_eq(hex, "2606c0da6103b9c9b31d750f085f0959a5e5e317e096b477877b86ade8eb4fee");
     ck_assert(keys.has_previous);
 }
 END_TEST
