@@ -122,7 +122,7 @@ static const char *expected_version(const struct admin_turn *turn)
 
 static void store_document(struct admin_turn *turn, struct span body, const char *expected)
 {
-    char version[STORE_VERSION_BYTES], now[STORE_VERSION_BYTES] = "";
+    struct store_outcome outcome;
     struct arena *arena = turn->request.arena;
     struct entry_faults faults = { 0 };
     struct store_value current = { .raw = { NULL, 0 } };
@@ -142,9 +142,19 @@ static void store_document(struct admin_turn *turn, struct span body, const char
         fail_faults(turn, &faults);
         return;
     }
-    r = store_put(turn->worker->store, document(), admitted, expected, turn->actor, version, now, &e);
+    const struct store_change change = {
+        .key = document(),
+        .raw = admitted,
+        .expected = expected,
+        .audit = { .actor = turn->actor,
+                   .action = "put",
+                   .object = document(),
+                   .source_address = conn_param(turn->request.conn, "REMOTE_ADDR"),
+                   .request_id = turn->request.id },
+    };
+    r = store_put(turn->worker->store, &change, &outcome, &e);
     if (r == ERR_CONFLICT) {
-        fail_conflict(turn, now);
+        fail_conflict(turn, outcome.version);
         return;
     }
     if (r != 0) {
@@ -153,11 +163,11 @@ static void store_document(struct admin_turn *turn, struct span body, const char
     }
     struct json_writer *w = log_begin(LOG_INFO, "configuration_written");
     jw_member_cstr(w, "actor", turn->actor);
-    jw_member_cstr(w, "version", version);
+    jw_member_cstr(w, "version", outcome.version);
     log_end();
-    struct span reply = span_cstr(arena_printf(arena, "{\"version\":\"%s\"}", version));
+    struct span reply = span_cstr(arena_printf(arena, "{\"version\":\"%s\"}", outcome.version));
     reply_start(&turn->reply, 200, span_cstr("application/json"), (int64_t)reply.len);
-    add_etag(turn, version);
+    add_etag(turn, outcome.version);
     reply_finish(&turn->reply, reply);
 }
 

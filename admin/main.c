@@ -78,7 +78,7 @@ static int init_worker(struct engine_process *process, struct error *e)
 {
     worker.process = process;
     worker.arena = arena_new();
-    return store_open_directory(settings.state_dir, &worker.store, e);
+    return store_open(&(struct store_place){ .state_dir = settings.state_dir }, &worker.store, e);
 }
 
 static void serve(struct engine_process *process, struct conn *conn)

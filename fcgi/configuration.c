@@ -20,15 +20,18 @@ static void report_faults(enum entry_id which, const struct entry_faults *faults
 int configuration_read(struct store *store, struct arena *arena, struct entry_value values[ENTRY_COUNT],
                        struct error *e)
 {
+    struct store_value *stored = arena_array_of(arena, struct store_value, ENTRY_COUNT);
+    const char *names[ENTRY_COUNT];
+
+    for (int i = 0; i < ENTRY_COUNT; i++)
+        names[i] = entry_name((enum entry_id)i);
+    int r = store_get_all(store, names, ENTRY_COUNT, arena, stored, e);
+    if (r != 0)
+        return r;
     for (int i = 0; i < ENTRY_COUNT; i++) {
-        struct store_value *value = arena_new_of(arena, struct store_value);
-        int r = store_get(store, entry_name((enum entry_id)i), arena, value, e);
         values[i] = (struct entry_value){ 0 };
-        if (r == ERR_NOT_FOUND)
-            continue;
-        if (r != 0)
-            return r;
-        values[i] = (struct entry_value){ .raw = value->raw, .version = value->version };
+        if (stored[i].raw.ptr != NULL)
+            values[i] = (struct entry_value){ .raw = stored[i].raw, .version = stored[i].version };
     }
     return 0;
 }
@@ -63,7 +66,7 @@ int configuration_load(const struct router_shared *shared, struct arena *arena, 
     struct store *store;
     struct span image;
 
-    int r = store_open_directory(shared->settings->state_dir, &store, e);
+    int r = store_open(&(struct store_place){ .state_dir = shared->settings->state_dir }, &store, e);
     if (r != 0)
         return r;
     r = configuration_read(store, arena, values, e);

@@ -79,6 +79,7 @@ static void look(struct keeper *k, bool is_asked)
     struct error e = { 0 };
     uint64_t stamp;
 
+    store_listen(k->store); /* first: what changes while we look is heard again */
     if (store_stamp(k->store, &stamp, &e) != 0) {
         report_store(k, false, e.text);
         k->has_read = true;
@@ -113,7 +114,7 @@ int keeper_run(struct engine_process *process, const struct router_shared *share
     struct keeper k = { .process = process, .shared = shared, .arena = arena_new() };
     struct error e;
 
-    if (store_open_directory(shared->settings->state_dir, &k.store, &e) != 0) {
+    if (store_open(&(struct store_place){ .state_dir = shared->settings->state_dir }, &k.store, &e) != 0) {
         log_line(LOG_ERROR, "store_unreadable", "%s", e.text);
         arena_free(k.arena);
         return 1;

@@ -46,7 +46,7 @@ typedef int change_function(const struct invocation *call, json_object *keys, co
 static int store_changed(const struct invocation *call, struct store *store, json_object *document,
                          const char *expected, bool *is_lost)
 {
-    char version[STORE_VERSION_BYTES], current[STORE_VERSION_BYTES];
+    struct store_outcome outcome;
     struct entry_faults faults = { 0 };
     struct error e;
     struct span raw = span_cstr(
@@ -55,8 +55,15 @@ static int store_changed(const struct invocation *call, struct store *store, jso
         ctl_print_faults(&faults);
         return ctl_fail(call, CTL_REFUSED, "refused; nothing was changed");
     }
-    int r =
-        store_put(store, entry_name(ENTRY_CALLER_KEYS), raw, expected, "llm-routerctl", version, current, &e);
+    const struct store_change change = {
+        .key = entry_name(ENTRY_CALLER_KEYS),
+        .raw = raw,
+        .expected = expected,
+        .audit = { .actor = "llm-routerctl",
+                   .action = call->command,
+                   .object = entry_name(ENTRY_CALLER_KEYS) },
+    };
+    int r = store_put(store, &change, &outcome, &e);
     *is_lost = r == ERR_CONFLICT;
     if (r != 0 && r != ERR_CONFLICT)
         return ctl_fail(call, CTL_REFUSED, "%s", e.text);

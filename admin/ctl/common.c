@@ -59,7 +59,7 @@ int ctl_open_store(const struct invocation *call, struct store **out)
         state_dir = getenv("LLM_ROUTER_STATE_DIR");
     if (state_dir == NULL || state_dir[0] == '\0')
         state_dir = default_state_dir;
-    if (store_open_directory(state_dir, out, &e) != 0)
+    if (store_open(&(struct store_place){ .state_dir = state_dir }, out, &e) != 0)
         return ctl_fail(call, CTL_REFUSED, "%s", e.text);
     return CTL_OK;
 }

@@ -1,7 +1,6 @@
 #include "core/store/directory_watch_internal.h"
 
 #include <libgen.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
@@ -47,14 +46,16 @@ void directory_watch_end(struct directory_watch *watch)
     watch->fd = -1;
 }
 
-void directory_watch_take(struct directory_watch *watch, const char *path)
+bool directory_watch_take(struct directory_watch *watch, const char *path)
 {
     char events[4096];
+    bool is_heard = false;
 
     if (watch->fd < 0)
-        return;
+        return false;
     do {
         while (read(watch->fd, events, sizeof(events)) > 0)
-            ;                          /* that there was something is all there is to know */
+            is_heard = true;           /* that there was something is all there is to know */
     } while (watch_path(watch, path)); /* the end of a watch is an event too */
+    return is_heard;
 }

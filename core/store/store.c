@@ -1,7 +1,5 @@
 #include "core/store/store_ops.h"
 
-#include "core/crypto/digest.h"
-
 enum { KEY_MAX_BYTES = 64 };
 
 /* A key becomes part of a path. */
@@ -13,9 +11,26 @@ static int check_key(const char *key, struct error *e)
     return 0;
 }
 
-void store_version_of(struct span raw, char version[STORE_VERSION_BYTES])
+bool store_is_expected(const char *expected, const char *current)
 {
-    fingerprint(raw, STORE_VERSION_BYTES - 1, version);
+    if (expected == NULL)
+        return current == NULL;
+    return strcmp(expected, "*") == 0 || (current != NULL && strcmp(expected, current) == 0);
+}
+
+int store_refuse(const struct store_change *change, const char *current, struct store_outcome *out,
+                 struct error *e)
+{
+    *out = (struct store_outcome){ .version = "" };
+    if (current == NULL)
+        return error_set(e, ERR_CONFLICT, "%s has no value", change->key);
+    memcpy(out->version, current, strnlen(current, STORE_VERSION_BYTES - 1));
+    return error_set(e, ERR_CONFLICT, "%s has version %s", change->key, current);
+}
+
+int store_open(const struct store_place *place, struct store **out, struct error *e)
+{
+    return directory_open(place, out, e);
 }
 
 void store_close(struct store *store)
@@ -27,18 +42,63 @@ void store_close(struct store *store)
 int store_get(struct store *store, const char *key, struct arena *arena, struct store_value *out,
               struct error *e)
 {
-    int r = check_key(key, e);
-    return r != 0 ? r : store->ops->get(store, key, arena, out, e);
+    struct store_value value;
+    int r = store_get_all(store, &key, 1, arena, &value, e);
+    if (r == 0 && value.raw.ptr == NULL)
+        r = error_set(e, ERR_NOT_FOUND, "%s has no value", key);
+    if (r == 0)
+        *out = value;
+    return r;
 }
 
-int store_put(struct store *store, const char *key, struct span raw, const char *expected, const char *author,
-              char version[STORE_VERSION_BYTES], char current[STORE_VERSION_BYTES], struct error *e)
+int store_get_all(struct store *store, const char *const *keys, size_t n, struct arena *arena,
+                  struct store_value *out, struct error *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        int r = check_key(keys[i], e);
+        if (r != 0)
+            return r;
+    }
+    return store->ops->get_all(store, keys, n, arena, out, e);
+}
+
+int store_put(struct store *store, const struct store_change *change, struct store_outcome *out,
+              struct error *e)
+{
+    int r = check_key(change->key, e);
+    if (r == 0 && change->raw.len > STORE_VALUE_LIMIT_BYTES)
+        r = error_set(e, ERR_LIMIT, "the value has %zu bytes, at most %d are allowed", change->raw.len,
+                      STORE_VALUE_LIMIT_BYTES);
+    return r != 0 ? r : store->ops->put(store, change, out, e);
+}
+
+int store_versions(struct store *store, const char *key, size_t max, struct arena *arena,
+                   struct store_version *out, size_t *n, size_t *total, struct error *e)
 {
     int r = check_key(key, e);
-    if (r == 0 && raw.len > STORE_VALUE_LIMIT_BYTES)
-        r = error_set(e, ERR_LIMIT, "the value has %zu bytes, at most %d are allowed", raw.len,
-                      STORE_VALUE_LIMIT_BYTES);
-    return r != 0 ? r : store->ops->put(store, key, raw, expected, author, version, current, e);
+    return r != 0 ? r : store->ops->versions(store, key, max, arena, out, n, total, e);
+}
+
+/* A version, too, becomes part of a path. */
+static bool is_version(const char *text)
+{
+    size_t len = strlen(text);
+    return len > 0 && len < STORE_VERSION_BYTES &&
+           strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == len;
+}
+
+int store_get_version(struct store *store, const char *key, const char *version, struct arena *arena,
+                      struct store_value *out, struct error *e)
+{
+    int r = check_key(key, e);
+    if (r == 0 && !is_version(version))
+        r = error_set(e, ERR_NOT_FOUND, "%s never had such a version", key);
+    return r != 0 ? r : store->ops->get_version(store, key, version, arena, out, e);
+}
+
+int store_audit_log(struct store *store, size_t max, struct arena *arena, struct span *json, struct error *e)
+{
+    return store->ops->audit_log(store, max, arena, json, e);
 }
 
 int store_stamp(struct store *store, uint64_t *stamp, struct error *e)
@@ -49,4 +109,26 @@ int store_stamp(struct store *store, uint64_t *stamp, struct error *e)
 int store_watch_fd(struct store *store)
 {
     return store->ops->watch_fd(store);
+}
+
+enum store_news store_listen(struct store *store)
+{
+    return store->ops->listen(store);
+}
+
+void store_health(const struct store *store, struct store_health *out)
+{
+    *out = (struct store_health){ .has_database = false };
+    store->ops->health(store, out);
+}
+
+int store_report(struct store *store, const struct store_instance *self, struct error *e)
+{
+    return store->ops->report(store, self, e);
+}
+
+int store_instances(struct store *store, struct arena *arena, struct store_instance **out, size_t *n,
+                    struct error *e)
+{
+    return store->ops->instances(store, arena, out, n, e);
 }

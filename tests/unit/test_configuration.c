@@ -43,7 +43,7 @@ static void set_up(void)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     settings = (struct router_settings){ .state_dir = dir };
     shared = (struct router_shared){ .settings = &settings };
-    ck_assert_int_eq(store_open_directory(dir, &store, &e), 0);
+    ck_assert_int_eq(store_open(&(struct store_place){ .state_dir = dir }, &store, &e), 0);
     real_stderr = dup(STDERR_FILENO);
     int fd = open(in_dir("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDERR_FILENO);
@@ -68,8 +68,9 @@ static void use_master_key(const char *text)
 
 static void put(const char *entry, const char *value)
 {
-    char version[STORE_VERSION_BYTES], current[STORE_VERSION_BYTES];
-    int r = store_put(store, entry, span_cstr(value), "*", "tester", version, current, &e);
+    struct store_outcome outcome;
+    int r = store_put(store, &(struct store_change){ .key = entry, .raw = span_cstr(value), .expected = "*" },
+                      &outcome, &e);
     ck_assert_msg(r == 0, "%s", e.text);
 }
 

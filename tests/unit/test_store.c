@@ -17,14 +17,15 @@ static struct arena *arena;
 static char dir[64];
 static struct store *store;
 static struct error e;
-static char version[STORE_VERSION_BYTES], current[STORE_VERSION_BYTES];
+static struct store_outcome outcome;
 
 static void set_up(void)
 {
     arena = arena_new();
     strcpy(dir, "/tmp/test_store.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(store_open_directory(arena_printf(arena, "%s/a/b", dir), &store, &e), 0);
+    const struct store_place place = { .state_dir = arena_printf(arena, "%s/a/b", dir) };
+    ck_assert_int_eq(store_open(&place, &store, &e), 0);
 }
 
 static void tear_down(void)
@@ -39,9 +40,17 @@ static const char *path_of(const char *name)
     return arena_printf(arena, "%s/a/b/configkv/%s", dir, name);
 }
 
+static int put_raw(const char *key, struct span raw, const char *expected)
+{
+    const struct store_change change = {
+        .key = key, .raw = raw, .expected = expected, .audit = { .actor = "tester", .action = "put" }
+    };
+    return store_put(store, &change, &outcome, &e);
+}
+
 static int put(const char *value, const char *expected)
 {
-    return store_put(store, "K", span_cstr(value), expected, "tester", version, current, &e);
+    return put_raw("K", span_cstr(value), expected);
 }
 
 static void expect_value(const char *text)
@@ -92,12 +101,12 @@ START_TEST(a_value_comes_back_byte_for_byte_with_the_version_of_its_digest)
     struct store_value value;
     char digest[SHA256_HEX_BYTES];
     struct span raw = span_of("{\n \"a\":\0 1 }\n", 13);
-    ck_assert_int_eq(store_put(store, "K", raw, NULL, "tester", version, current, &e), 0);
+    ck_assert_int_eq(put_raw("K", raw, NULL), 0);
     ck_assert_int_eq(store_get(store, "K", arena, &value, &e), 0);
     ck_assert(span_eq(value.raw, raw));
     sha256_hex(raw, digest);
-    ck_assert(strncmp(version, digest, 32) == 0 && strlen(version) == 32);
-    ck_assert_str_eq(value.version, version);
+    ck_assert(strncmp(outcome.version, digest, 32) == 0 && strlen(outcome.version) == 32);
+    ck_assert_str_eq(value.version, outcome.version);
 }
 END_TEST
 
@@ -113,17 +122,19 @@ START_TEST(a_put_needs_the_version_in_force)
 {
     char first[STORE_VERSION_BYTES];
     ck_assert_int_eq(put("1", "0123"), ERR_CONFLICT);
-    ck_assert_str_eq(current, "");
+    ck_assert_str_eq(outcome.version, "");
     ck_assert_int_eq(put("1", NULL), 0);
-    strcpy(first, version);
+    strcpy(first, outcome.version);
     ck_assert_int_eq(put("2", NULL), ERR_CONFLICT);
-    ck_assert_str_eq(current, first);
+    ck_assert_str_eq(outcome.version, first);
     ck_assert_int_eq(put("2", "0123"), ERR_CONFLICT);
     expect_value("1");
     ck_assert_int_eq(put("2", first), 0);
     expect_value("2");
+    char second[STORE_VERSION_BYTES];
+    strcpy(second, outcome.version);
     ck_assert_int_eq(put("3", first), ERR_CONFLICT);
-    ck_assert_str_eq(current, version);
+    ck_assert_str_eq(outcome.version, second);
     ck_assert_int_eq(put("3", "*"), 0);
     expect_value("3");
 }
@@ -148,7 +159,7 @@ START_TEST(the_history_has_every_value_and_its_author)
     history("2", &has);
     ck_assert(has);
     ck_assert_int_eq(file_read(path_of("history/K/log"), 10000, arena, &log, &e), 0);
-    ck_assert_ptr_nonnull(strstr(log.ptr, version));
+    ck_assert_ptr_nonnull(strstr(log.ptr, outcome.version));
     ck_assert_ptr_nonnull(strstr(log.ptr, "\"author\":\"tester\"}\n"));
 }
 END_TEST
@@ -158,8 +169,8 @@ START_TEST(a_value_edited_in_place_is_saved_before_it_is_replaced)
     bool has;
     ck_assert_int_eq(put("1", NULL), 0);
     write_file("K.json", "edited");
-    ck_assert_int_eq(put("2", version), ERR_CONFLICT);
-    ck_assert_int_eq(put("2", current), 0);
+    ck_assert_int_eq(put("2", outcome.version), ERR_CONFLICT);
+    ck_assert_int_eq(put("2", outcome.version), 0);
     ck_assert_uint_eq(history("edited", &has), 3);
     ck_assert(has);
 }
@@ -199,8 +210,7 @@ START_TEST(a_key_that_could_leave_the_directory_is_refused)
 {
     struct store_value value;
     ck_assert_int_eq(store_get(store, bad_keys[_i], arena, &value, &e), ERR_FORMAT);
-    ck_assert_int_eq(store_put(store, bad_keys[_i], span_cstr("1"), "*", "t", version, current, &e),
-                     ERR_FORMAT);
+    ck_assert_int_eq(put_raw(bad_keys[_i], span_cstr("1"), "*"), ERR_FORMAT);
 }
 END_TEST
 
@@ -215,9 +225,9 @@ START_TEST(a_file_that_is_too_large_or_no_file_is_an_error)
     ck_assert_int_eq(store_get(store, "K", arena, &value, &e), ERR_SYSTEM);
     ck_assert_int_eq(put("1", "*"), ERR_SYSTEM);
     ck_assert_int_eq(
-        store_put(store, "L",
-                  span_of(arena_calloc(arena, 1, STORE_VALUE_LIMIT_BYTES + 1), STORE_VALUE_LIMIT_BYTES + 1),
-                  NULL, "t", version, current, &e),
+        put_raw("L",
+                span_of(arena_calloc(arena, 1, STORE_VALUE_LIMIT_BYTES + 1), STORE_VALUE_LIMIT_BYTES + 1),
+                NULL),
         ERR_LIMIT);
 }
 END_TEST
@@ -274,7 +284,7 @@ static void change_by_edit(void)
 static void change_by_rename(void)
 {
     write_file("other", "4");
-    stamp();
+    store_listen(store);
     ck_assert_int_eq(rename(path_of("other"), path_of("K.json")), 0);
 }
 
@@ -305,19 +315,19 @@ static const struct watch_row {
     { "the directory's removal", change_by_removing_all },
 };
 
-START_TEST(a_change_is_heard_until_the_stamp_is_asked_for)
+START_TEST(a_change_is_heard_until_it_is_listened_to)
 {
     const struct watch_row *row = &watch_rows[_i];
-    uint64_t ignored;
     ck_assert_int_eq(put("1", NULL), 0);
     int watch = store_watch_fd(store);
     ck_assert_int_ge(watch, 0);
     ck_assert_int_eq(store_watch_fd(store), watch);
-    stamp();
+    store_listen(store);
     ck_assert(!is_heard(watch));
+    ck_assert_int_eq(store_listen(store), STORE_NEWS_NONE);
     row->change();
     ck_assert_msg(is_heard(watch), "%s is not heard", row->what);
-    store_stamp(store, &ignored, NULL);
+    ck_assert_int_eq(store_listen(store), STORE_NEWS_FILE);
     ck_assert_msg(!is_heard(watch), "%s is heard for ever", row->what);
 }
 END_TEST
@@ -327,7 +337,7 @@ START_TEST(what_is_only_begun_or_read_is_not_heard)
     struct store_value value;
     ck_assert_int_eq(put("1", NULL), 0);
     int watch = store_watch_fd(store);
-    stamp();
+    store_listen(store);
     ck_assert_int_eq(store_get(store, "K", arena, &value, &e), 0);
     int fd = open(path_of("K.json"), O_WRONLY | O_TRUNC);
     ck_assert_int_eq(write(fd, "{", 1), 1);
@@ -345,17 +355,18 @@ START_TEST(a_directory_that_is_replaced_is_heard_and_the_new_one_watched)
     const char *now = path_of(""), *fresh = arena_printf(arena, "%s/fresh", dir);
     uint64_t ignored;
     for (int i = 0; i < 3; i++) {
-        stamp();
+        store_listen(store);
         ck_assert_int_eq(mkdir(fresh, 0700), 0);
         ck_assert_int_eq(rename(now, arena_printf(arena, "%s/old%d", dir, i)), 0);
         ck_assert(is_heard(watch));
         if (i == 1) {
             ck_assert_int_eq(store_stamp(store, &ignored, &e), ERR_SYSTEM);
+            store_listen(store);
             ck_assert(!is_heard(watch));
         }
         ck_assert_int_eq(rename(fresh, now), 0);
         ck_assert(is_heard(watch));
-        stamp();
+        store_listen(store);
         ck_assert(!is_heard(watch));
         write_file("K.json", "1");
         ck_assert_msg(is_heard(watch), "a change in the new directory is not heard");
@@ -422,7 +433,7 @@ int main(void)
     tcase_add_test(tests, a_file_that_is_too_large_or_no_file_is_an_error);
     tcase_add_test(tests, the_stamp_changes_with_a_put_an_edit_a_replacement_and_a_removal);
     tcase_add_test(tests, the_stamp_ignores_hidden_and_other_files);
-    tcase_add_loop_test(tests, a_change_is_heard_until_the_stamp_is_asked_for, 0,
+    tcase_add_loop_test(tests, a_change_is_heard_until_it_is_listened_to, 0,
                         sizeof(watch_rows) / sizeof(watch_rows[0]));
     tcase_add_test(tests, what_is_only_begun_or_read_is_not_heard);
     tcase_add_test(tests, a_directory_that_is_replaced_is_heard_and_the_new_one_watched);
