@@ -25,6 +25,7 @@ struct admin_shared {
     const struct admin_settings *settings;
     struct envelope_keys keys;
     bool has_keys;
+    struct store_place place;
     bool has_token;
     uint8_t token_sha256[32];
 };

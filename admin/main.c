@@ -6,6 +6,7 @@
 #include "core/base/file.h"
 #include "core/crypto/digest.h"
 #include "core/log/log.h"
+#include "core/store/place.h"
 #include "fcgi/engine/settings.h"
 
 #define PLACE(member) offsetof(struct admin_settings, member)
@@ -67,6 +68,10 @@ static int init_master(struct engine_process *process, struct error *e)
         log_line(LOG_WARN, "no_master_key", "no master key is set: a PUT can set no plaintext key");
     else if (r != 0)
         return r;
+    shared.place.state_dir = settings.state_dir;
+    shared.place.keys = shared.has_keys ? &shared.keys : NULL;
+    if ((r = store_place_from_environment(&shared.place, e)) != 0)
+        return r;
     if (settings.token_file == NULL && settings.emails == NULL)
         return error_set(
             e, ERR_FORMAT,
@@ -78,7 +83,7 @@ static int init_worker(struct engine_process *process, struct error *e)
 {
     worker.process = process;
     worker.arena = arena_new();
-    return store_open(&(struct store_place){ .state_dir = settings.state_dir }, &worker.store, e);
+    return store_open(&shared.place, &worker.store, e);
 }
 
 static void serve(struct engine_process *process, struct conn *conn)

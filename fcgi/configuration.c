@@ -66,7 +66,7 @@ int configuration_load(const struct router_shared *shared, struct arena *arena, 
     struct store *store;
     struct span image;
 
-    int r = store_open(&(struct store_place){ .state_dir = shared->settings->state_dir }, &store, e);
+    int r = store_open(&shared->place, &store, e);
     if (r != 0)
         return r;
     r = configuration_read(store, arena, values, e);

@@ -114,7 +114,7 @@ int keeper_run(struct engine_process *process, const struct router_shared *share
     struct keeper k = { .process = process, .shared = shared, .arena = arena_new() };
     struct error e;
 
-    if (store_open(&(struct store_place){ .state_dir = shared->settings->state_dir }, &k.store, &e) != 0) {
+    if (store_open(&shared->place, &k.store, &e) != 0) {
         log_line(LOG_ERROR, "store_unreadable", "%s", e.text);
         arena_free(k.arena);
         return 1;

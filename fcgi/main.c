@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/log/log.h"
+#include "core/store/place.h"
 #include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
@@ -84,6 +85,10 @@ static int init_master(struct engine_process *process, struct error *e)
                  "CONFIG_NOT_SET");
     else if (r != 0)
         return r;
+    shared.place.state_dir = settings.state_dir;
+    shared.place.keys = shared.has_keys ? &shared.keys : NULL;
+    if ((r = store_place_from_environment(&shared.place, e)) != 0)
+        return r;
     shared.trust = (struct trust){ .path = trust_file(settings.ca_file), .report = report_no_trust };
     if (!settings.is_cgi)
         prepare_tls();
@@ -92,6 +97,8 @@ static int init_master(struct engine_process *process, struct error *e)
 
 static int init_worker(struct engine_process *process, struct error *e)
 {
+    if (!settings.is_cgi) /* which is its own keeper */
+        store_place_wipe(&shared.place);
     worker.process = process;
     worker.arena = arena_new();
     int r = exchange_open(&shared.trust, &worker.client, e);
@@ -116,6 +123,7 @@ const struct router_settings *router_settings(void)
 
 static int run_overflow(struct engine_process *process)
 {
+    store_place_wipe(&shared.place);
     return overflow_run(&edge_voice, process);
 }
 

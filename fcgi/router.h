@@ -13,6 +13,7 @@
 #include "core/crypto/envelope.h"
 #include "core/record/event.h"
 #include "core/record/spool.h"
+#include "core/store/store.h"
 #include "core/upstream/exchange.h"
 #include "fcgi/engine/engine.h"
 
@@ -39,6 +40,7 @@ struct router_shared {
     struct envelope_keys keys;
     bool has_keys;
     struct trust trust;
+    struct store_place place; /* wiped in processes that do not open the store */
 };
 
 /* A worker's own. */

@@ -7,6 +7,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/file.h"
+#include "core/store/place.h"
 
 static const char default_state_dir[] = "/var/lib/llm-router";
 
@@ -54,14 +55,18 @@ int ctl_entry(const struct invocation *call, enum entry_id *out)
 int ctl_open_store(const struct invocation *call, struct store **out)
 {
     struct error e;
-    const char *state_dir = call->options[OPTION_STATE_DIR];
-    if (state_dir == NULL)
-        state_dir = getenv("LLM_ROUTER_STATE_DIR");
-    if (state_dir == NULL || state_dir[0] == '\0')
-        state_dir = default_state_dir;
-    if (store_open(&(struct store_place){ .state_dir = state_dir }, out, &e) != 0)
-        return ctl_fail(call, CTL_REFUSED, "%s", e.text);
-    return CTL_OK;
+    struct store_place place = { .state_dir = call->options[OPTION_STATE_DIR] };
+    int r = store_place_from_environment(&place, &e);
+    if (r == 0 && place.state_dir != NULL)
+        store_place_wipe(&place); /* a flag overrides the environment */
+    else if (r == 0)
+        place.state_dir = getenv("LLM_ROUTER_STATE_DIR");
+    if (place.state_dir == NULL || place.state_dir[0] == '\0')
+        place.state_dir = default_state_dir;
+    if (r == 0)
+        r = store_open(&place, out, &e);
+    store_place_wipe(&place);
+    return r == 0 ? CTL_OK : ctl_fail(call, CTL_REFUSED, "%s", e.text);
 }
 
 static int read_stdin(const struct invocation *call, size_t limit, struct span *out)

@@ -42,8 +42,8 @@ static void set_up(void)
     strcpy(dir, "/tmp/test_configuration.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     settings = (struct router_settings){ .state_dir = dir };
-    shared = (struct router_shared){ .settings = &settings };
-    ck_assert_int_eq(store_open(&(struct store_place){ .state_dir = dir }, &store, &e), 0);
+    shared = (struct router_shared){ .settings = &settings, .place = { .state_dir = dir } };
+    ck_assert_int_eq(store_open(&shared.place, &store, &e), 0);
     real_stderr = dup(STDERR_FILENO);
     int fd = open(in_dir("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDERR_FILENO);
@@ -247,7 +247,7 @@ START_TEST(a_store_that_cannot_be_read_is_said)
     struct snapshot snapshot;
     break_entry("LLM_ROUTER_CONFIG");
     ck_assert_int_eq(configuration_load(&shared, arena, &snapshot, &e), ERR_SYSTEM);
-    settings.state_dir = "/proc/no/such/place";
+    shared.place.state_dir = "/proc/no/such/place";
     ck_assert_int_eq(configuration_load(&shared, arena, &snapshot, &e), ERR_SYSTEM);
     ck_assert_msg(strstr(e.text, "/proc/no") != NULL, "%s", e.text);
 }

@@ -1,0 +1,24 @@
+/* Secrets that come in the environment. Before fork, and before there are threads. */
+#ifndef CORE_BASE_ENVIRONMENT_H
+#define CORE_BASE_ENVIRONMENT_H
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+#include "core/base/span.h"
+
+/*
+ * Takes the secret NAME: the value of the variable NAME, or the content of the file
+ * that NAME_FILE names, without the blanks around it; the empty span if neither is set.
+ * (An empty variable counts as not set: process managers pass such for what is missing.)
+ * Both variables are overwritten in place and removed, whatever happens: the process's
+ * environment is readable in /proc for as long as it runs, also what was only unset.
+ *
+ * The secret lies in the arena, with a NUL behind it; the caller wipes it.
+ * ERR_FORMAT: both forms are set, or the file is empty. ERR_SYSTEM: it cannot be read.
+ */
+int environment_take_secret(const char *name, struct arena *arena, struct span *out, struct error *e);
+
+/* Overwrites a secret's bytes. */
+void environment_wipe(struct span secret);
+
+#endif

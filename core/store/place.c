@@ -1,0 +1,50 @@
+#include "core/store/place.h"
+
+#include <stdlib.h>
+
+#include "core/base/environment.h"
+
+static const char database_name[] = "DATABASE_URL", redis_name[] = "REDIS_URL";
+
+int store_place_from_environment(struct store_place *out, struct error *e)
+{
+    struct arena *arena = arena_new();
+    struct span database = { NULL, 0 }, redis = { NULL, 0 };
+    struct error first = { 0 };
+    const char *prefix = getenv("LLM_ROUTER_REDIS_PREFIX");
+
+    /* Both are taken, whatever happens: nothing may stay in the environment. */
+    int r = environment_take_secret(database_name, arena, &database, &first);
+    int s = environment_take_secret(redis_name, arena, &redis, r == 0 ? &first : NULL);
+    if (r == 0)
+        r = s;
+    if (r != 0)
+        error_set(e, r, "%s", first.text);
+    else if ((database.len > 0) != (redis.len > 0))
+        r = error_set(e, ERR_FORMAT, "%s is set without %s: Postgres keeps what Redis tells of",
+                      database.len > 0 ? database_name : redis_name,
+                      database.len > 0 ? redis_name : database_name);
+    if (r == 0) {
+        bool is_set = database.len > 0;
+        out->database_url = is_set ? xstrdup(database.ptr) : NULL;
+        out->redis_url = is_set ? xstrdup(redis.ptr) : NULL;
+        out->redis_prefix = is_set ? prefix : NULL;
+    }
+    environment_wipe(database);
+    environment_wipe(redis);
+    arena_free(arena);
+    return r;
+}
+
+static void wipe(const char **text)
+{
+    environment_wipe(span_cstr(*text));
+    free((char *)(uintptr_t)*text);
+    *text = NULL;
+}
+
+void store_place_wipe(struct store_place *place)
+{
+    wipe(&place->database_url);
+    wipe(&place->redis_url);
+}

@@ -1,0 +1,20 @@
+/* Where the store is, as the environment says. */
+#ifndef CORE_STORE_PLACE_H
+#define CORE_STORE_PLACE_H
+
+#include "core/store/store.h"
+
+/*
+ * Takes DATABASE_URL and REDIS_URL (or DATABASE_URL_FILE and REDIS_URL_FILE), which hold
+ * passwords, out of the environment, and reads LLM_ROUTER_REDIS_PREFIX. Sets database_url,
+ * redis_url and redis_prefix of *out and leaves the rest of it; all are NULL where neither
+ * address is set, and the store is the state directory. Before fork.
+ * ERR_FORMAT: one address is set without the other, or in both forms. ERR_SYSTEM: a file
+ * cannot be read.
+ */
+int store_place_from_environment(struct store_place *out, struct error *e);
+
+/* Overwrites and frees the addresses: for processes that do not open the store. */
+void store_place_wipe(struct store_place *place);
+
+#endif
