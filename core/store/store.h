@@ -159,6 +159,7 @@ struct store_health {
     bool is_redis_ok;             /* the subscription stands and answers */
     uint64_t refused_messages;    /* heard, but forged, malformed or too long */
     uint64_t redis_connections;   /* made so far */
+    char redis_trouble[160];      /* why it is not ok, for the log; "" if it is, or not known yet */
 };
 
 void store_health(const struct store *store, struct store_health *out);

@@ -1,0 +1,80 @@
+/*
+ * One connection to Redis, plain or over TLS. Nothing waits but redis_link_wait: it
+ * is driven by redis_link_step whenever its descriptor is ready. What has failed stays
+ * so until it is opened again.
+ */
+#ifndef CORE_STORE_REDIS_LINK_INTERNAL_H
+#define CORE_STORE_REDIS_LINK_INTERNAL_H
+
+#include <netdb.h>
+#include <openssl/types.h>
+
+#include "core/base/buf.h"
+#include "core/store/lookup_internal.h"
+#include "core/store/redis_reply_internal.h"
+#include "core/store/redis_url_internal.h"
+
+enum { REDIS_TROUBLE_BYTES = 160 };
+
+enum redis_link_state {
+    REDIS_LINK_DOWN,
+    REDIS_LINK_LOOKING_UP,
+    REDIS_LINK_CONNECTING,
+    REDIS_LINK_HANDSHAKING, /* TLS's */
+    REDIS_LINK_UP,
+};
+
+struct redis_link {
+    enum redis_link_state state;
+    char trouble[REDIS_TROUBLE_BYTES]; /* why it is down: no password, nothing that Redis chose */
+
+    /* Its own. */
+    const struct redis_address *address;
+    int fd;
+    struct lookup *lookup;
+    struct addrinfo *found, *next; /* addresses; the next one to try */
+    SSL_CTX *tls_settings;
+    SSL *tls;
+    BIO *from_peer, *to_peer; /* of tls */
+    struct buf out;           /* bytes for the socket */
+    struct redis_reader reader;
+    struct span unread; /* bytes of `in` that the reader has not seen */
+    unsigned receives_left;
+    char in[4096];
+};
+
+/* `address` outlives it. */
+void redis_link_init(struct redis_link *link, const struct redis_address *address);
+
+/* Begins to connect. */
+void redis_link_open(struct redis_link *link);
+
+/* Goes on as far as that is possible without waiting. */
+enum redis_link_state redis_link_step(struct redis_link *link);
+
+/* Sends a command of n words, when the link is up; what the socket does not take is sent by
+ * redis_link_step. */
+void redis_link_send(struct redis_link *link, const struct span *words, size_t n);
+
+/* The next reply: true, and *reply holds until the next call. False: there is none yet, or
+ * the link is down. Takes a bounded number of bytes in all until it says false. */
+bool redis_link_receive(struct redis_link *link, const struct redis_reply **reply);
+
+/* Sends what comes first on a connection: AUTH and SELECT, as the address wants them. The
+ * number of replies to expect, each the status OK. */
+unsigned redis_link_greet(struct redis_link *link);
+
+/* What poll should wait for at link->fd, which is -1 while there is no socket. */
+short redis_link_events(const struct redis_link *link);
+
+/* Waits until it can go on, at most so long. */
+void redis_link_wait(struct redis_link *link, unsigned timeout_ms);
+
+/* Down, with this trouble. */
+void redis_link_fail(struct redis_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Closes the socket; it can be opened again. */
+void redis_link_close(struct redis_link *link);
+void redis_link_free(struct redis_link *link);
+
+#endif
