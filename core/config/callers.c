@@ -1,19 +1,9 @@
-/* DEFAULT_CHAT_MODEL and CALLER_KEYS. */
+/* CALLER_KEYS. */
 #include "core/config/rows.h"
 
 #include <stdlib.h>
 
 #include "core/config/faults.h"
-
-/* Whether it exists is not asked: the entries change independently of each other. */
-const struct field field_default_chat_model = {
-    .kind = FIELD_TEXT,
-    .rule = &rule_name,
-    .min = 1,
-    .max = NAME_MAX_BYTES,
-    .land = offsetof(struct compiled, default_chat_model),
-    .doc = "The model of chat requests that name none, or \"auto\".",
-};
 
 static void finish_caller(struct reader *r, void *into, json_object *object)
 {

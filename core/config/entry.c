@@ -10,6 +10,8 @@
 static const struct entry_row rows[ENTRY_COUNT] = {
     [ENTRY_LLM_ROUTER_CONFIG] = { "LLM_ROUTER_CONFIG", &field_llm_router_config },
     [ENTRY_DEFAULT_CHAT_MODEL] = { "DEFAULT_CHAT_MODEL", &field_default_chat_model },
+    [ENTRY_DEFAULT_TTS_MODEL] = { "DEFAULT_TTS_MODEL", &field_default_tts_model },
+    [ENTRY_DEFAULT_TTS_VOICES] = { "DEFAULT_TTS_VOICES", &field_default_tts_voices },
     [ENTRY_CALLER_KEYS] = { "CALLER_KEYS", &field_caller_keys },
 };
 

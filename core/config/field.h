@@ -70,6 +70,10 @@ struct record {
     size_t n_fields;
     size_t name_land;          /* in a map: where the member's name lands, a struct snap_str */
     const char *const *one_of; /* exactly one of these members is expected; ends with NULL; may be NULL */
+    /* What any other member is, and what its name must obey. NULL: there may be no other. It lands nowhere.
+     */
+    const struct field *other;
+    const struct text_rule *other_name;
     /* Before and after the members; may be NULL. finish is for objects that stand in the document. */
     void (*prepare)(struct reader *reader, json_object *object);
     void (*finish)(struct reader *reader, void *into, json_object *object);
@@ -97,7 +101,8 @@ struct entry_row {
 };
 const struct entry_row *entry_row(enum entry_id id);
 
-extern const struct field field_llm_router_config, field_default_chat_model, field_caller_keys;
+extern const struct field field_llm_router_config, field_default_chat_model, field_default_tts_model,
+    field_default_tts_voices, field_caller_keys;
 
 /* The row of `defaults` with this name, for `inherits`. */
 const struct field *field_of_defaults(const char *name);
