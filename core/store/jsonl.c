@@ -17,7 +17,10 @@ int jsonl_append(const char *path, struct span line, struct error *e)
     int result = 0;
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
     /* In one write: a process that is killed leaves all of it or none. */
-    const char *whole = arena_printf(arena, "\n%.*s\n", (int)line.len, line.ptr);
+    char *whole = arena_printf(arena, "\n%.*s\n", (int)line.len, line.ptr);
+    /* JSON that somebody has laid out has newlines between its tokens, and nowhere else. */
+    for (char *p = whole + 1; (p = strpbrk(p, "\r\n")) != NULL && p < whole + 1 + line.len; p++)
+        *p = ' ';
     if (fd < 0)
         result = error_set(e, ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
     else if (file_write_all(fd, whole, line.len + 2) != 0 || fsync(fd) != 0)

@@ -9,7 +9,8 @@
 #include "core/base/err.h"
 #include "core/base/span.h"
 
-/* Appends a line, durably. The caller sees to it that it is the only one to. ERR_SYSTEM. */
+/* Appends a JSON object as a line, durably; newlines in it become blanks. The caller sees to it that it is
+ * the only one to. ERR_SYSTEM. */
 int jsonl_append(const char *path, struct span line, struct error *e);
 
 /* The last `limit` bytes of the file, or all of it; empty where there is no file. ERR_SYSTEM. */
