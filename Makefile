@@ -105,7 +105,7 @@ $(BUILD)/llm-router: $(BUILD)/fcgi/main.o $(BUILD)/libedge.a $(BUILD)/libengine.
 $(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/libcore.a
+$(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a

@@ -1,15 +1,12 @@
 #include "admin/ctl/ctl.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/base/buf.h"
 #include "core/base/file.h"
-#include "core/store/place.h"
-
-static const char default_state_dir[] = "/var/lib/llm-router";
 
 int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *format, ...)
 {
@@ -25,7 +22,18 @@ int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *fo
 int ctl_print(const struct invocation *call, struct span text)
 {
     if (fwrite(text.ptr, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
-        return ctl_fail(call, CTL_REFUSED, "cannot write to stdout");
+        return ctl_fail(call, CTL_REFUSED, "cannot write to stdout: %s", strerror(errno));
+    return CTL_OK;
+}
+
+int ctl_printf(const struct invocation *call, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vprintf(format, args);
+    va_end(args);
+    if (n < 0 || fflush(stdout) != 0)
+        return ctl_fail(call, CTL_REFUSED, "cannot write to stdout: %s", strerror(errno));
     return CTL_OK;
 }
 
@@ -52,48 +60,41 @@ int ctl_entry(const struct invocation *call, enum entry_id *out)
     return ctl_fail(call, CTL_USAGE, "no such entry: %s (there are %s)", name, known);
 }
 
-int ctl_open_store(const struct invocation *call, struct store **out)
+const char *ctl_directory(const struct invocation *call, enum ctl_option option, const char *variable,
+                          const char *fallback)
 {
-    struct error e;
-    struct store_place place = { .state_dir = call->options[OPTION_STATE_DIR] };
-    int r = store_place_from_environment(&place, &e);
-    if (r == 0 && place.state_dir != NULL)
-        store_place_wipe(&place); /* a flag overrides the environment */
-    else if (r == 0)
-        place.state_dir = getenv("LLM_ROUTER_STATE_DIR");
-    if (place.state_dir == NULL || place.state_dir[0] == '\0')
-        place.state_dir = default_state_dir;
-    if (r == 0)
-        r = store_open(&place, out, &e);
-    store_place_wipe(&place);
-    return r == 0 ? CTL_OK : ctl_fail(call, CTL_REFUSED, "%s", e.text);
+    const char *path = call->options[option];
+    if (path == NULL)
+        path = getenv(variable);
+    return path == NULL || path[0] == '\0' ? fallback : path;
 }
 
 static int read_stdin(const struct invocation *call, size_t limit, struct span *out)
 {
-    struct buf bytes;
-    int status = CTL_OK;
-    char *part = arena_alloc(call->arena, BUFSIZ);
-    buf_init(&bytes, limit);
-    for (;;) {
-        ssize_t n = read(STDIN_FILENO, part, BUFSIZ);
+    /* Not grown piece by piece: what is read may hold keys, and copies would stay behind. */
+    char *bytes = arena_alloc(call->arena, limit + 1);
+    size_t have = 0;
+    while (have <= limit) {
+        ssize_t n = read(STDIN_FILENO, bytes + have, limit + 1 - have);
+        if (n < 0 && errno == EINTR)
+            continue;
         if (n < 0)
-            status = ctl_fail(call, CTL_REFUSED, "cannot read stdin");
-        else if (n > 0 && buf_append(&bytes, part, (size_t)n) != 0)
-            status = ctl_fail(call, CTL_REFUSED, "stdin has more than %zu bytes", limit);
-        if (n <= 0 || status != CTL_OK)
+            return ctl_fail(call, CTL_REFUSED, "cannot read stdin: %s", strerror(errno));
+        if (n == 0)
             break;
+        have += (size_t)n;
     }
-    if (status == CTL_OK)
-        *out = span_of(arena_span(call->arena, buf_span(&bytes)), bytes.len);
-    buf_free(&bytes);
-    return status;
+    if (have > limit)
+        return ctl_fail(call, CTL_REFUSED, "stdin has more than %zu bytes", limit);
+    bytes[have] = '\0';
+    *out = span_of(bytes, have);
+    return CTL_OK;
 }
 
 int ctl_read(const struct invocation *call, const char *path, size_t limit, struct span *out)
 {
     struct error e;
-    if (strcmp(path, "-") == 0)
+    if (path == NULL || strcmp(path, "-") == 0)
         return read_stdin(call, limit, out);
     if (file_read(path, limit, call->arena, out, &e) != 0)
         return ctl_fail(call, CTL_REFUSED, "%s", e.text);

@@ -5,12 +5,12 @@
 #ifndef ADMIN_CTL_CTL_H
 #define ADMIN_CTL_CTL_H
 
+#include <stdbool.h>
+
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/span.h"
 #include "core/config/entry.h"
-#include "core/crypto/envelope.h"
-#include "core/store/store.h"
 
 enum ctl_exit { CTL_OK = 0, CTL_REFUSED = 1, CTL_USAGE = 2 };
 
@@ -18,7 +18,15 @@ enum ctl_option {
     OPTION_HELP,
     OPTION_VERSION,
     OPTION_STATE_DIR,
+    OPTION_RUN_DIR,
     OPTION_ENTRY,
+    OPTION_IF_VERSION,
+    OPTION_FORCE,
+    OPTION_LIMIT,
+    OPTION_FIRST_KEY,
+    OPTION_OUTPUT,
+    OPTION_DRY_RUN,
+    OPTION_JSON,
     OPTION_MODEL,
     OPTION_KEY_ID,
     OPTION_CREDENTIAL,
@@ -40,7 +48,15 @@ int ctl_encrypt(const struct invocation *call);
 int ctl_config_check(const struct invocation *call);
 int ctl_config_schema(const struct invocation *call);
 int ctl_config_get(const struct invocation *call);
+int ctl_config_put(const struct invocation *call);
+int ctl_config_diff(const struct invocation *call);
+int ctl_config_versions(const struct invocation *call);
+int ctl_config_restore(const struct invocation *call);
+int ctl_config_export(const struct invocation *call);
 int ctl_config_manual(const struct invocation *call);
+int ctl_verify(const struct invocation *call);
+int ctl_rotate(const struct invocation *call);
+int ctl_status(const struct invocation *call);
 int ctl_caller_key_add(const struct invocation *call);
 int ctl_caller_key_list(const struct invocation *call);
 int ctl_caller_key_revoke(const struct invocation *call);
@@ -51,6 +67,7 @@ int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *fo
 
 /* Bytes on stdout, flushed: CTL_OK, or CTL_REFUSED after a message. */
 int ctl_print(const struct invocation *call, struct span text);
+int ctl_printf(const struct invocation *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* All faults on stderr, a line each: "PATH: message". */
 void ctl_print_faults(const struct entry_faults *faults);
@@ -58,11 +75,12 @@ void ctl_print_faults(const struct entry_faults *faults);
 /* The entry of --entry, by default LLM_ROUTER_CONFIG: CTL_OK or CTL_USAGE after a message. */
 int ctl_entry(const struct invocation *call, enum entry_id *out);
 
-/* Opens the store of --state-dir or LLM_ROUTER_STATE_DIR: CTL_OK, or CTL_REFUSED after a message. */
-int ctl_open_store(const struct invocation *call, struct store **out);
+/* A directory: that of the option, else of the environment's variable, else `fallback`. */
+const char *ctl_directory(const struct invocation *call, enum ctl_option option, const char *variable,
+                          const char *fallback);
 
-/* At most `limit` bytes of a file, or of stdin for "-", in the arena: CTL_OK, or CTL_REFUSED after a message.
- */
+/* At most `limit` bytes of a file, or of stdin for "-" or NULL, in the arena and nowhere
+ * else, so that the caller can wipe them: CTL_OK, or CTL_REFUSED after a message. */
 int ctl_read(const struct invocation *call, const char *path, size_t limit, struct span *out);
 
 #endif

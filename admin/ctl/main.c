@@ -1,10 +1,14 @@
 #include "admin/ctl/ctl.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/base/memory_secrecy.h"
 #include "core/base/version.h"
+#include "core/config/nearest.h"
 
 static const char version[] = "llm-routerctl " LLM_ROUTER_VERSION "\n";
 
@@ -18,7 +22,17 @@ static const struct option_row {
     [OPTION_VERSION] = { "version", NULL, "show the version" },
     [OPTION_STATE_DIR] = { "state-dir", "DIR",
                            "the state directory; else LLM_ROUTER_STATE_DIR, else /var/lib/llm-router" },
+    [OPTION_RUN_DIR] = { "run-dir", "DIR",
+                         "the run directory; else LLM_ROUTER_RUN_DIR, else /run/llm-router" },
     [OPTION_ENTRY] = { "entry", "NAME", "the entry of the configuration; else LLM_ROUTER_CONFIG" },
+    [OPTION_IF_VERSION] = { "if-version", "VERSION",
+                            "only if this is in force; \"none\": only if there is no value yet" },
+    [OPTION_FORCE] = { "force", NULL, "whatever is in force" },
+    [OPTION_LIMIT] = { "limit", "N", "how many, from 1 to 10000; else 20" },
+    [OPTION_FIRST_KEY] = { "first-key", NULL, "of each model the first key that decrypts; must be said" },
+    [OPTION_OUTPUT] = { "output", "FILE", "write there, readable by you alone; else to stdout" },
+    [OPTION_DRY_RUN] = { "dry-run", NULL, "say what would be done, and change nothing" },
+    [OPTION_JSON] = { "json", NULL, "as JSON, for programs" },
     [OPTION_MODEL] = { "model", "NAME", "the model that the key is for" },
     [OPTION_KEY_ID] = { "key-id", "ID", "the key's id in its upstream" },
     [OPTION_CREDENTIAL] = { "credential", "NAME", "instead of these: the member of credentials it is for" },
@@ -26,6 +40,8 @@ static const struct option_row {
     [OPTION_OWNER] = { "owner", "TEXT", "whose key it is" },
     [OPTION_MODELS] = { "models", "NAME,…", "the only models it may use; else all" },
 };
+
+enum { STORE_OPTIONS = BIT(OPTION_STATE_DIR) };
 
 static const struct command {
     const char *words[2]; /* the second may be NULL */
@@ -49,26 +65,69 @@ static const struct command {
       0,
       ctl_config_check },
     { { "config", "schema" }, NULL, "print an entry's JSON Schema", BIT(OPTION_ENTRY), 0, ctl_config_schema },
+    { { "config", "manual" }, NULL, "print the list of fields for the manual page", 0, 0, ctl_config_manual },
     { { "config", "get" },
-      NULL,
-      "print an entry as it is in force, keys as fingerprints",
-      BIT(OPTION_ENTRY) | BIT(OPTION_STATE_DIR),
+      "[VERSION]",
+      "print an entry, as it is in force or was, keys as fingerprints",
+      BIT(OPTION_ENTRY) | STORE_OPTIONS,
       0,
       ctl_config_get },
-    { { "config", "manual" }, NULL, "print the list of fields for the manual page", 0, 0, ctl_config_manual },
+    { { "config", "put" },
+      "[FILE|-]",
+      "put an entry in force; plaintext keys in it are encrypted",
+      BIT(OPTION_ENTRY) | BIT(OPTION_IF_VERSION) | BIT(OPTION_FORCE) | STORE_OPTIONS,
+      0,
+      ctl_config_put },
+    { { "config", "diff" },
+      "[FILE|-]",
+      "show what a put would change; exit status 1 if there is anything",
+      BIT(OPTION_ENTRY) | STORE_OPTIONS,
+      0,
+      ctl_config_diff },
+    { { "config", "versions" },
+      NULL,
+      "list what was ever in force, the newest first",
+      BIT(OPTION_ENTRY) | BIT(OPTION_LIMIT) | STORE_OPTIONS,
+      0,
+      ctl_config_versions },
+    { { "config", "restore" },
+      "VERSION",
+      "put an older version in force again",
+      BIT(OPTION_ENTRY) | BIT(OPTION_IF_VERSION) | STORE_OPTIONS,
+      0,
+      ctl_config_restore },
+    { { "config", "export" },
+      NULL,
+      "write one URL and key of each model in plaintext, for a gateway that knows no more",
+      BIT(OPTION_FIRST_KEY) | BIT(OPTION_OUTPUT) | STORE_OPTIONS,
+      BIT(OPTION_FIRST_KEY),
+      ctl_config_export },
+    { { "verify", NULL },
+      NULL,
+      "decrypt every key in force, and name those that fail",
+      STORE_OPTIONS,
+      0,
+      ctl_verify },
+    { { "rotate", NULL },
+      NULL,
+      "encrypt every key anew, from the previous master key to the current one",
+      BIT(OPTION_DRY_RUN) | STORE_OPTIONS,
+      0,
+      ctl_rotate },
+    { { "status", NULL },
+      NULL,
+      "show what is in force, and which instances serve it",
+      BIT(OPTION_JSON) | BIT(OPTION_RUN_DIR) | STORE_OPTIONS,
+      0,
+      ctl_status },
     { { "caller-key", "add" },
       NULL,
       "make a caller's key and print it, this once",
-      BIT(OPTION_ID) | BIT(OPTION_OWNER) | BIT(OPTION_MODELS) | BIT(OPTION_STATE_DIR),
+      BIT(OPTION_ID) | BIT(OPTION_OWNER) | BIT(OPTION_MODELS) | STORE_OPTIONS,
       BIT(OPTION_ID),
       ctl_caller_key_add },
-    { { "caller-key", "list" }, NULL, "list the caller keys", BIT(OPTION_STATE_DIR), 0, ctl_caller_key_list },
-    { { "caller-key", "revoke" },
-      "ID",
-      "remove a caller key",
-      BIT(OPTION_STATE_DIR),
-      0,
-      ctl_caller_key_revoke },
+    { { "caller-key", "list" }, NULL, "list the caller keys", STORE_OPTIONS, 0, ctl_caller_key_list },
+    { { "caller-key", "revoke" }, "ID", "remove a caller key", STORE_OPTIONS, 0, ctl_caller_key_revoke },
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -106,10 +165,11 @@ static int print_help(const struct command *command, struct arena *arena)
             printf("  %-20s %s\n", name_of(&commands[i], arena), commands[i].doc);
         printf("\nllm-routerctl COMMAND --help lists a command's options.\n\n");
         print_options(BIT(OPTION_HELP) | BIT(OPTION_VERSION));
-        printf("\nencrypt and config get take the master key from LLM_ROUTER_MASTER_KEY or\n"
-               "LLM_ROUTER_MASTER_KEY_FILE. Exit status: 0 done, 1 refused or failed, 2 usage.\n");
+        printf("\nThe master key is taken from LLM_ROUTER_MASTER_KEY or LLM_ROUTER_MASTER_KEY_FILE,\n"
+               "the one before it from the same with _PREVIOUS. Exit status: 0 done, 1 refused\n"
+               "or failed, 2 usage; config diff and status have their own, see llm-routerctl(8).\n");
     }
-    return fflush(stdout) == 0 ? CTL_OK : CTL_REFUSED;
+    return CTL_OK;
 }
 
 static int usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -122,6 +182,40 @@ static int usage(const char *format, ...)
     va_end(args);
     fputs("; see llm-routerctl --help\n", stderr);
     return CTL_USAGE;
+}
+
+/* What of the table was probably meant, as the end of a message; "" if nothing is near. */
+static const char *suggest_command(const char *typed, struct arena *arena)
+{
+    const char *best = NULL;
+    size_t least = 0;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const char *name = name_of(&commands[i], arena);
+        size_t distance = name_distance(span_cstr(name), span_cstr(typed));
+        if (name_is_near(span_cstr(name), distance) && (best == NULL || distance < least)) {
+            best = name;
+            least = distance;
+        }
+    }
+    return best == NULL ? "" : arena_printf(arena, " (the nearest is \"%s\")", best);
+}
+
+/* The same for the options of a command. */
+static const char *suggest_option(const struct command *command, const char *typed, struct arena *arena)
+{
+    const char *best = NULL;
+    size_t least = 0, len = strcspn(typed, "=");
+    struct span name = len > 2 ? span_of(typed + 2, len - 2) : span_of("", 0);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        struct span known = span_cstr(option_rows[i].name);
+        size_t distance = name_distance(known, name);
+        if ((command->accepts & BIT(i)) != 0 && name_is_near(known, distance) &&
+            (best == NULL || distance < least)) {
+            best = option_rows[i].name;
+            least = distance;
+        }
+    }
+    return best == NULL ? "" : arena_printf(arena, " (the nearest is --%s)", best);
 }
 
 /* The command that argv begins with; *n_words says how many words it took. */
@@ -154,7 +248,8 @@ static int read_options(const struct command *command, int argc, char **argv, st
         if (got == ':')
             return ctl_fail(call, CTL_USAGE, "%s needs a value", argv[optind - 1]);
         if (got != 0)
-            return ctl_fail(call, CTL_USAGE, "no such option: %s", argv[optind - 1]);
+            return ctl_fail(call, CTL_USAGE, "no such option: %s%s", argv[optind - 1],
+                            suggest_option(command, argv[optind - 1], call->arena));
         if (index != OPTION_HELP && (command->accepts & BIT(index)) == 0)
             return ctl_fail(call, CTL_USAGE, "--%s is not an option of this command",
                             option_rows[index].name);
@@ -176,29 +271,53 @@ static int read_options(const struct command *command, int argc, char **argv, st
     return CTL_OK;
 }
 
+static int run(int argc, char **argv, struct arena *arena)
+{
+    struct invocation call = { .arena = arena };
+    int n_words = 0;
+
+    if (argc < 2)
+        return usage("the command is missing");
+    if (strcmp(argv[1], "--help") == 0)
+        return print_help(NULL, arena);
+    if (strcmp(argv[1], "--version") == 0)
+        return fputs(version, stdout) == EOF ? CTL_REFUSED : CTL_OK;
+    const struct command *command = find_command(argc, argv, &n_words);
+    if (command == NULL) {
+        const char *typed =
+            argc > 2 && argv[2][0] != '-' ? arena_printf(arena, "%s %s", argv[1], argv[2]) : argv[1];
+        return usage("no such command: %s%s", typed, suggest_command(typed, arena));
+    }
+    call.command = name_of(command, arena);
+    int status = read_options(command, argc - n_words, argv + n_words, &call);
+    if (status != CTL_OK)
+        return status;
+    return call.options[OPTION_HELP] != NULL ? print_help(command, arena) : command->run(&call);
+}
+
+/* What was said to be done is done only if it has arrived: a full disk may tell at the end. */
+static int close_stdout(int status)
+{
+    bool had_failed = ferror(stdout) != 0;
+    int r = fclose(stdout), cause = errno;
+    if (status != CTL_OK || (r == 0 && !had_failed)) /* a failed command has said why */
+        return status;
+    fprintf(stderr, "llm-routerctl: cannot write to stdout: %s\n", r != 0 ? strerror(cause) : "it failed");
+    return CTL_REFUSED;
+}
+
 int main(int argc, char **argv)
 {
-    struct invocation call = { .arena = arena_new() };
-    const struct command *command;
-    int n_words = 0, status;
+    struct error e;
 
-    if (argc < 2) {
-        status = usage("the command is missing");
-    } else if (strcmp(argv[1], "--help") == 0) {
-        status = print_help(NULL, call.arena);
-    } else if (strcmp(argv[1], "--version") == 0) {
-        status = fputs(version, stdout) == EOF || fflush(stdout) != 0 ? CTL_REFUSED : CTL_OK;
-    } else if ((command = find_command(argc, argv, &n_words)) == NULL) {
-        status = usage("no such command: %s", argc > 2 && argv[1][0] != '-'
-                                                  ? arena_printf(call.arena, "%s %s", argv[1], argv[2])
-                                                  : argv[1]);
-    } else {
-        call.command = name_of(command, call.arena);
-        status = read_options(command, argc - n_words, argv + n_words, &call);
-        if (status == CTL_OK)
-            status =
-                call.options[OPTION_HELP] != NULL ? print_help(command, call.arena) : command->run(&call);
+    /* Who closes the other end of a pipe must not end a command between two steps. */
+    signal(SIGPIPE, SIG_IGN);
+    if (memory_keep_secret(&e) != 0) {
+        fprintf(stderr, "llm-routerctl: %s\n", e.text);
+        return CTL_REFUSED;
     }
-    arena_free(call.arena);
-    return status;
+    struct arena *arena = arena_new();
+    int status = run(argc, argv, arena);
+    arena_free(arena);
+    return close_stdout(status);
 }

@@ -231,6 +231,9 @@ def test_a_broken_entry_is_not_overwritten(tmp_path):
     [
         ([], "the command is missing"),
         (["frob"], "no such command: frob"),
+        (["confg", "get"], 'no such command: confg get (the nearest is "config get")'),
+        (["rotate", "--dryrun"], "no such option: --dryrun (the nearest is --dry-run)"),
+        (["rotate", "--ID=x"], "no such option: --ID=x"),
         (["config"], "no such command: config"),
         (["config", "frob"], "no such command: config frob"),
         (["keygen", "--frob"], "no such option: --frob"),
@@ -249,10 +252,25 @@ def test_wrong_usage_is_named(args, message):
     assert message in done.stderr
 
 
+def documented_commands():
+    """Those of the manual page, in its order."""
+    return re.findall(r"^\.It Cm ([a-z][a-z -]*)$", (ROOT / "man" / "llm-routerctl.8").read_text(), re.M)
+
+
+def test_the_synopsis_has_every_command_and_option():
+    page = (ROOT / "man" / "llm-routerctl.8").read_text()
+    synopsis = page.split(".Sh SYNOPSIS\n")[1].split(".Sh ")[0]
+    for command in documented_commands():
+        forms = re.findall(rf"^\.Cm {command}\n((?:(?!\.Nm).*\n)*)", synopsis, re.M)
+        named = set(re.findall(r"Fl -([a-z-]+)", "".join(forms)))
+        offered = set(re.findall(r"^  --([a-z-]+)", ctl(*command.split(), "--help").stdout, re.M))
+        assert named == offered - {"help"}, command
+
+
 def test_help_lists_every_command_and_each_has_its_own():
     done = ctl("--help")
     commands = re.findall(r"^  ([a-z][a-z-]*(?: [a-z]+)?)  ", done.stdout, re.M)
-    assert done.returncode == 0 and len(commands) == 9
+    assert done.returncode == 0 and commands == documented_commands()
     for command in commands:
         own = ctl(*command.split(), "--help")
         assert own.returncode == 0 and f"llm-routerctl {command}" in own.stdout

@@ -1,0 +1,96 @@
+"""llm-routerctl as an operator runs it: on one store, with master keys in files, and with
+plaintext keys that must show up nowhere."""
+
+import base64
+import json
+import os
+import secrets
+import subprocess
+
+from processes import program
+
+
+class Operator:
+    def __init__(self, folder, environment):
+        """`environment` names the store."""
+        self.folder = folder
+        self.canaries = []
+        self.master_key = self._new_key_file("master")
+        self.store_environment = environment
+        self._environment = {"LLM_ROUTER_MASTER_KEY_FILE": str(self.master_key)}
+
+    def _new_key_file(self, name):
+        text = base64.b64encode(secrets.token_bytes(32)).decode()
+        path = self.folder / f"{name}-{len(self.canaries)}.key"
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+        self.canaries.append(text)
+        return path
+
+    def new_master_key(self):
+        """Another master key becomes the current one, and the one so far the previous one."""
+        old, self.master_key = self.master_key, self._new_key_file("master")
+        self._environment = {
+            "LLM_ROUTER_MASTER_KEY_FILE": str(self.master_key),
+            "LLM_ROUTER_MASTER_KEY_PREVIOUS_FILE": str(old),
+        }
+
+    def forget_previous_master_key(self):
+        self._environment.pop("LLM_ROUTER_MASTER_KEY_PREVIOUS_FILE")
+
+    def new_key(self):
+        """A provider's key."""
+        self.canaries.append(f"sk-canary-{secrets.token_hex(16)}")
+        return self.canaries[-1]
+
+    def environment(self, **more):
+        kept = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
+        return kept | self.store_environment | self._environment | more
+
+    def start(self, *args, **options):
+        return subprocess.Popen([program("llm-routerctl"), *args], env=self.environment(), **options)
+
+    def start_with_key_in_environment(self, *args, **options):
+        """The same with the master key itself in the environment."""
+        environment = self.environment(LLM_ROUTER_MASTER_KEY=self.master_key.read_text().strip())
+        del environment["LLM_ROUTER_MASTER_KEY_FILE"]
+        return subprocess.Popen([program("llm-routerctl"), *args], env=environment, **options)
+
+    def run(self, *args, stdin="", shows_keys=False, **environment):
+        done = subprocess.run(
+            [program("llm-routerctl"), *map(str, args)],
+            input=stdin if isinstance(stdin, str) else json.dumps(stdin),
+            env=self.environment(**environment),
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        for canary in self.canaries:
+            assert canary not in done.stderr
+            assert shows_keys or canary not in done.stdout
+        return done
+
+    def do(self, *args, **options):
+        """run, which must succeed; what it printed."""
+        done = self.run(*args, **options)
+        assert done.returncode == 0, f"llm-routerctl {' '.join(map(str, args))}: {done.stderr}"
+        return done.stdout
+
+    def refused(self, *args, **options):
+        """run, which must be refused; why."""
+        done = self.run(*args, **options)
+        assert done.returncode == 1, f"llm-routerctl {' '.join(map(str, args))}: {done.returncode} {done.stderr}"
+        assert done.stdout == ""
+        return done.stderr
+
+    def put(self, document):
+        """Puts a document in force; its version."""
+        return self.do("config", "put", "--force", stdin=document).strip()
+
+    def tree(self):
+        return json.loads(self.do("config", "get"))
+
+    def versions(self):
+        lines = self.do("config", "versions").splitlines()
+        return [dict(zip(("version", "time", "author", "state"), line.split("\t"))) for line in lines]
