@@ -18,7 +18,7 @@ WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-pr
 HARDENING := -fstack-protector-strong -fPIE
 CPPFLAGS += -I. -D_GNU_SOURCE
 ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(CFLAGS)
-LDLIBS := -lfcgi -lcurl -ljson-c -lssl -lcrypto
+LDLIBS := -lfcgi -lcurl -ljson-c -lpq -lssl -lcrypto
 LDFLAGS += -pie -Wl,-z,relro,-z,now
 
 ifdef SANITIZE
@@ -40,6 +40,7 @@ EDGE_SOURCES := $(sort $(filter-out fcgi/main.c,$(wildcard fcgi/edge/*.c fcgi/*.
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
+MIGRATIONS := $(sort $(wildcard sql/[0-9]*.sql))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
 
 # What is compiled is compiled on all processors; what runs, one after the other.
@@ -55,7 +56,7 @@ BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard 
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
 
-BUILD_PACKAGES := gcc libc6-dev make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev
+BUILD_PACKAGES := gcc libc6-dev make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
@@ -105,10 +106,19 @@ $(BUILD)/llm-router: $(BUILD)/fcgi/main.o $(BUILD)/libedge.a $(BUILD)/libengine.
 $(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
+# The migrations are part of the program: it reads no file at run time.
+$(BUILD)/sql/migrations.c: $(MIGRATIONS) tools/embed-migrations
+	@mkdir -p $(@D)
+	$(call run,GEN,tools/embed-migrations $(MIGRATIONS) >$@)
+
+$(BUILD)/sql/migrations.o: $(BUILD)/sql/migrations.c
+	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@)
+
+$(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/sql/migrations.o $(BUILD)/libengine.a \
+		$(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/sql/migrations.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
 	@mkdir -p $(@D)
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@)
 

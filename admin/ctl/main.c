@@ -39,6 +39,9 @@ static const struct option_row {
     [OPTION_ID] = { "id", "ID", "the caller key's name" },
     [OPTION_OWNER] = { "owner", "TEXT", "whose key it is" },
     [OPTION_MODELS] = { "models", "NAME,…", "the only models it may use; else all" },
+    [OPTION_DATABASE_URL_FILE] = { "database-url-file", "FILE",
+                                   "holds the address of Postgres; else DATABASE_URL or DATABASE_URL_FILE" },
+    [OPTION_GRANT_TO] = { "grant-to", "ROLE", "the role of the programs gets what they need of the tables" },
 };
 
 enum { STORE_OPTIONS = BIT(OPTION_STATE_DIR) };
@@ -128,6 +131,12 @@ static const struct command {
       ctl_caller_key_add },
     { { "caller-key", "list" }, NULL, "list the caller keys", STORE_OPTIONS, 0, ctl_caller_key_list },
     { { "caller-key", "revoke" }, "ID", "remove a caller key", STORE_OPTIONS, 0, ctl_caller_key_revoke },
+    { { "migrate", NULL },
+      NULL,
+      "bring the tables in Postgres up to those of this program",
+      BIT(OPTION_DATABASE_URL_FILE) | BIT(OPTION_GRANT_TO),
+      0,
+      ctl_migrate },
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -53,3 +53,14 @@ void ids_request_id(char out[REQUEST_ID_TEXT_BYTES])
     ids_random(b, sizeof(b));
     ids_hex(b, sizeof(b), out);
 }
+
+void ids_nanoid(char out[NANOID_TEXT_BYTES])
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    unsigned char b[NANOID_TEXT_BYTES - 1];
+
+    ids_random(b, sizeof(b));
+    for (size_t i = 0; i < sizeof(b); i++)
+        out[i] = alphabet[b[i] & 63];
+    out[sizeof(b)] = '\0';
+}

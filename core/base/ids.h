@@ -8,6 +8,7 @@
 enum {
     UUID_TEXT_BYTES = 37,       /* 36 characters and a NUL */
     REQUEST_ID_TEXT_BYTES = 33, /* 32 hex characters and a NUL */
+    NANOID_TEXT_BYTES = 22,     /* 21 characters and a NUL */
 };
 
 /* Random bytes; ends the process if the system has none to give. */
@@ -19,6 +20,9 @@ void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES]);
 
 /* 32 random lower-case hex characters. */
 void ids_request_id(char out[REQUEST_ID_TEXT_BYTES]);
+
+/* 21 random characters of A-Z, a-z, 0-9, "_" and "-": 126 bits. */
+void ids_nanoid(char out[NANOID_TEXT_BYTES]);
 
 /* Lower-case hex of `bytes` bytes and a NUL: `out` has 2 * bytes + 1. */
 void ids_hex(const void *in, size_t bytes, char *out);

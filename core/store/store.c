@@ -30,7 +30,8 @@ int store_refuse(const struct store_change *change, const char *current, struct 
 
 int store_open(const struct store_place *place, struct store **out, struct error *e)
 {
-    return directory_open(place, out, e);
+    bool has_database = place->database_url != NULL && place->database_url[0] != '\0';
+    return has_database ? postgres_open(place, out, e) : directory_open(place, out, e);
 }
 
 void store_close(struct store *store)

@@ -32,6 +32,7 @@ struct store {
 };
 
 int directory_open(const struct store_place *place, struct store **out, struct error *e);
+int postgres_open(const struct store_place *place, struct store **out, struct error *e);
 
 /* Whether a change that expects this version may replace the one in force; `current` is
  * NULL where there is no value. */
