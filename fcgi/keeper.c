@@ -1,11 +1,12 @@
 /*
  * The config keeper: looks at the store when it hears of a change, once a second,
- * and on SIGHUP; compiles what changed into a snapshot, writes its file and publishes its generation. A
- * value that cannot be read or is not valid is reported, and the last good
- * snapshot stays in force.
+ * and on SIGHUP; compiles what changed into a snapshot, writes its file and publishes
+ * its generation. A value that cannot be read or is not valid is reported, and the last
+ * good snapshot stays in force.
  */
 #include "fcgi/configuration.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -13,48 +14,81 @@
 #include "core/config/entry.h"
 #include "core/log/log.h"
 #include "core/store/store.h"
+#include "fcgi/keeper_report.h"
 
 enum {
     LOOK_MS = 1000, /* twice as often as is promised */
+    READS_MAX = 3,  /* of one look; when there is news during each of them, the last one counts */
 };
 
 struct keeper {
     struct engine_process *process;
     const struct router_shared *shared;
     struct store *store;
+    struct keeper_report report;
     struct arena *arena;
-    uint64_t stamp;   /* of the store when it was last read */
-    bool has_read;    /* `stamp` is one */
-    bool is_store_ok; /* as last reported */
-    bool is_retrying; /* the last look failed for want of a resource */
+    uint64_t stamp;     /* of the store when it was last read */
+    bool has_stamp;     /* that read was answered */
+    bool is_retrying;   /* what was read could not be published, for want of a resource */
+    bool has_published; /* `versions` are those of the snapshot in force */
+    char versions[ENTRY_COUNT][STORE_VERSION_BYTES]; /* "": no value */
 };
 
-static void report_store(struct keeper *k, bool is_ok, const char *why)
+static enum reload_source source_of(enum store_news news)
 {
-    struct keeper_view *view = &k->process->mapping->keeper;
-
-    if (!is_ok && (k->is_store_ok || !k->has_read))
-        log_line(LOG_ERROR, "store_unreadable", "%s; the last good configuration stays in force", why);
-    if (is_ok && !k->is_store_ok && k->has_read)
-        log_line(LOG_INFO, "store_readable", "the store can be read again");
-    k->is_store_ok = is_ok;
-    atomic_store_explicit(&view->is_store_ok, is_ok, memory_order_relaxed);
-    atomic_store_explicit(&view->checked_us, clock_monotonic_us(), memory_order_release);
+    static const enum reload_source sources[] = {
+        [STORE_NEWS_NONE] = RELOAD_TTL,
+        [STORE_NEWS_FILE] = RELOAD_FILE,
+        [STORE_NEWS_PUBSUB] = RELOAD_PUBSUB,
+        [STORE_NEWS_RECONNECT] = RELOAD_RECONNECT,
+    };
+    return sources[news];
 }
+
+static const char *version_of(const struct entry_value *value)
+{
+    return value->version == NULL ? "" : value->version;
+}
+
+static bool is_in_force(const struct keeper *k, const struct entry_value values[ENTRY_COUNT])
+{
+    for (int i = 0; i < ENTRY_COUNT; i++) {
+        if (strcmp(k->versions[i], version_of(&values[i])) != 0)
+            return false;
+    }
+    return k->has_published;
+}
+
+/* --- publishing --- */
 
 /* The file before the last one may still be about to be mapped; older ones cannot. */
 static void remove_old(const char *run_dir, uint64_t generation)
 {
-    char path[4096];
+    char path[PATH_MAX];
     if (generation > 2 && snapshot_path(run_dir, generation - 2, path, sizeof(path)) == 0)
         unlink(path);
 }
 
-static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT], struct error *e)
+/* A version is in force since it came, whatever else changes beside it. */
+static struct tree_in_force next_tree(const struct mapping *mapping, const char *version,
+                                      enum reload_source source)
+{
+    struct tree_in_force tree;
+    if (mapping_in_force(mapping, &tree) != 0 && strcmp(tree.version, version) == 0)
+        return tree;
+    tree = (struct tree_in_force){ .since_us = clock_wall_us(), .source = source };
+    snprintf(tree.version, sizeof(tree.version), "%s", version);
+    return tree;
+}
+
+static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT], enum reload_source source,
+                   struct error *e)
 {
     struct mapping *mapping = k->process->mapping;
     const char *run_dir = k->process->settings->run_dir;
     uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed) + 1;
+    const char *version = version_of(&values[ENTRY_LLM_ROUTER_CONFIG]);
+    struct tree_in_force tree = next_tree(mapping, version, source);
     struct span image;
 
     int r = configuration_compile(k->shared, values, generation, k->arena, &image, e);
@@ -62,56 +96,96 @@ static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT
         return r;
     if ((r = snapshot_write(run_dir, image, e)) != 0)
         return r;
-    atomic_store_explicit(&mapping->generation, generation, memory_order_release);
+    mapping_put_in_force(mapping, generation, &tree);
+    engine_wake_workers(mapping);
     remove_old(run_dir, generation);
     struct json_writer *w = log_begin(LOG_INFO, "configuration_in_force");
     jw_member_uint(w, "generation", generation);
-    jw_member_cstr(w, "tree_version", values[ENTRY_LLM_ROUTER_CONFIG].version);
+    jw_member_cstr(w, "tree_version", version);
+    jw_member_cstr(w, "source", reload_source_name(source));
     log_end();
     return 0;
 }
 
-/* One look. What failed for want of a resource is tried again at the next. */
-static void look(struct keeper *k, bool is_asked)
+/* What was read becomes what is in force, or is refused. */
+static void apply(struct keeper *k, const struct entry_value values[ENTRY_COUNT], enum reload_source source)
 {
     struct keeper_view *view = &k->process->mapping->keeper;
+    struct error e;
+    int r = 0;
+
+    if (source == RELOAD_SIGNAL || k->is_retrying || !is_in_force(k, values)) {
+        r = publish(k, values, source, &e);
+        if (r == 0) {
+            atomic_fetch_add_explicit(&view->reloads[source], 1, memory_order_relaxed);
+            for (int i = 0; i < ENTRY_COUNT; i++)
+                snprintf(k->versions[i], sizeof(k->versions[i]), "%s", version_of(&values[i]));
+            k->has_published = true;
+        } else if (r == ERR_FORMAT) {
+            atomic_fetch_add_explicit(&view->refusals, 1, memory_order_relaxed);
+        } else if (!k->is_retrying) {
+            log_line(LOG_ERROR, "configuration_not_published", "%s", e.text);
+        }
+    }
+    k->is_retrying = r != 0 && r != ERR_FORMAT;
+    atomic_store_explicit(&view->is_refused, r == ERR_FORMAT, memory_order_relaxed);
+}
+
+/* --- looking --- */
+
+/* Reads until nothing was heard meanwhile: what is published is not older than news that
+ * came before it. The stamp is taken first, so that what changes during a read is found
+ * at the next look. */
+static int read_store(struct keeper *k, uint64_t stamp, struct entry_value values[ENTRY_COUNT],
+                      enum reload_source *source, struct error *e)
+{
+    for (int reads = 1;; reads++) {
+        arena_reset(k->arena);
+        int r = configuration_read(k->store, k->arena, values, e);
+        k->has_stamp = r == 0;
+        k->stamp = stamp;
+        enum reload_source heard = source_of(store_listen(k->store));
+        if (heard > *source)
+            *source = heard;
+        if (r != 0 || heard == RELOAD_TTL || reads == READS_MAX)
+            return r;
+        if ((r = store_stamp(k->store, &stamp, e)) != 0) {
+            k->has_stamp = false;
+            return r;
+        }
+    }
+}
+
+/* What failed is tried again at the next look. */
+static void look(struct keeper *k, enum reload_source source)
+{
     struct entry_value values[ENTRY_COUNT];
     struct error e = { 0 };
     uint64_t stamp;
 
-    store_listen(k->store); /* first: what changes while we look is heard again */
-    if (store_stamp(k->store, &stamp, &e) != 0) {
-        report_store(k, false, e.text);
-        k->has_read = true;
-        k->stamp = 0;
+    int r = store_stamp(k->store, &stamp, &e);
+    if (r != 0)
+        k->has_stamp = false;
+    if (r == 0 && k->has_stamp && stamp == k->stamp && source != RELOAD_SIGNAL && !k->is_retrying)
         return;
-    }
-    if (k->has_read && stamp == k->stamp && !is_asked && !k->is_retrying) {
-        report_store(k, k->is_store_ok, e.text);
-        return;
-    }
-    int r = configuration_read(k->store, k->arena, values, &e);
-    report_store(k, r == 0, e.text);
-    k->has_read = true;
-    k->stamp = stamp;
-    bool is_read = r == 0;
-    if (is_read)
-        r = publish(k, values, &e);
     if (r == 0)
-        atomic_fetch_add_explicit(&view->reloads, 1, memory_order_relaxed);
-    else if (r == ERR_FORMAT)
-        atomic_fetch_add_explicit(&view->refusals, 1, memory_order_relaxed);
-    atomic_store_explicit(&view->is_refused, r == ERR_FORMAT, memory_order_relaxed);
-    bool has_failed = r != 0 && r != ERR_FORMAT;
-    if (has_failed && is_read && !k->is_retrying)
-        log_line(LOG_ERROR, "configuration_not_published", "%s", e.text);
-    k->is_retrying = has_failed;
+        r = read_store(k, stamp, values, &source, &e);
+    keeper_report_store(&k->report, r == 0, e.text);
+    if (r == 0)
+        apply(k, values, source);
     arena_reset(k->arena);
+}
+
+static unsigned left_ms(uint64_t until_us)
+{
+    uint64_t now = clock_monotonic_us();
+    return now >= until_us ? 0 : (unsigned)((until_us - now + US_PER_MS - 1) / US_PER_MS);
 }
 
 int keeper_run(struct engine_process *process, const struct router_shared *shared)
 {
     struct keeper k = { .process = process, .shared = shared, .arena = arena_new() };
+    uint64_t look_us = 0; /* when it is time to look */
     struct error e;
 
     if (store_open(&shared->place, &k.store, &e) != 0) {
@@ -119,9 +193,20 @@ int keeper_run(struct engine_process *process, const struct router_shared *share
         arena_free(k.arena);
         return 1;
     }
-    int watch = store_watch_fd(k.store);
-    for (look(&k, true); !engine_is_stopping(); look(&k, engine_take_hangup()))
-        engine_wait_readable(process, watch, LOOK_MS);
+    keeper_report_init(&k.report, process->mapping, k.store);
+    while (!engine_is_stopping()) {
+        enum reload_source source = source_of(store_listen(k.store));
+        if (engine_take_hangup())
+            source = RELOAD_SIGNAL;
+        if (source != RELOAD_TTL || clock_monotonic_us() >= look_us) {
+            look(&k, source);
+            look_us = clock_monotonic_us() + LOOK_MS * US_PER_MS;
+        }
+        keeper_report_health(&k.report);
+        keeper_report_instance(&k.report);
+        /* Also when there is nothing to hear: the store's servers are looked after there. */
+        engine_wait_readable(process, store_watch_fd(k.store), left_ms(look_us));
+    }
     store_close(k.store);
     arena_free(k.arena);
     return 0;

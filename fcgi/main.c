@@ -110,6 +110,12 @@ static int init_worker(struct engine_process *process, struct error *e)
     return 0;
 }
 
+static void refresh(struct engine_process *process)
+{
+    (void)process;
+    router_refresh(&worker);
+}
+
 static void serve(struct engine_process *process, struct conn *conn)
 {
     (void)process;
@@ -165,6 +171,7 @@ static const struct engine_program program = {
     .n_roles = sizeof(roles) / sizeof(roles[0]),
     .init_master = init_master,
     .init_worker = init_worker,
+    .refresh = refresh,
     .serve = serve,
     .init_alone = init_alone,
     .worker_died = worker_died,

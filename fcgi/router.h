@@ -71,7 +71,8 @@ struct spool_plan router_spool_plan(const struct router_settings *settings, stru
 /* Appends an event; one that is dropped is logged, ever more rarely. */
 void router_append_event(struct spool *spool, const struct request_event *event);
 
-/* Brings the worker's snapshot up to date: at the start of a request. */
+/* Brings the worker's snapshot up to date: at the start of a request, and between two when there is a new
+ * one. */
 void router_refresh(struct router_worker *worker);
 
 #endif

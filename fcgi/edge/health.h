@@ -13,15 +13,17 @@
 /* {"status":"live"} */
 void health_write_live(struct buf *out);
 
-/* {"status":"ready"|"not_ready","checks":{…}}; returns whether it is ready.
- * `is_strict`: not while the store is down, as the keeper saw it; else only
- * while there is nothing to serve with. The health of provider keys never matters. */
+/* {"status":"ready"|"not_ready","checks":{…}}; returns whether it is ready. The checks are
+ * "store", "db" and "redis" where the store has them, and "workers".
+ * `is_strict`: not while one of them fails, as the keeper saw it; else only while
+ * there is nothing to serve with. The health of provider keys never matters. */
 bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out);
 
 /* Prometheus text format 0.0.4. */
 void health_write_metrics(const struct mapping *mapping, struct buf *out);
 
-/* For people: the instance, then a line per worker. */
+/* A JSON object: the instance, the version of the tree in force, since when it is and how
+ * it came, the checks, what is counted, and each worker with the generation it uses. */
 void health_write_status(const struct mapping *mapping, struct buf *out);
 
 #endif

@@ -72,7 +72,7 @@ static const struct page {
     { "/livez", "application/json", write_live },
     { "/readyz", "application/json", write_ready },
     { "/metrics", "text/plain; version=0.0.4", write_metrics },
-    { "/status", "text/plain; charset=utf-8", write_status },
+    { "/status", "application/json", write_status },
 };
 
 static const struct page *find_page(const char *path)

@@ -43,6 +43,17 @@ bool engine_take_hangup(void)
     return had;
 }
 
+void engine_wake_workers(const struct mapping *mapping)
+{
+    uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed);
+    for (unsigned i = 0; i < mapping->n_workers; i++) {
+        const struct scoreboard_record *record = &mapping->workers[i];
+        pid_t pid = atomic_load_explicit(&record->pid, memory_order_acquire);
+        if (pid > 0 && atomic_load_explicit(&record->generation, memory_order_relaxed) != generation)
+            kill(pid, SIGHUP);
+    }
+}
+
 static void handle(int signal, void (*handler)(int))
 {
     struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
@@ -131,7 +142,9 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
     }
     uint64_t left = retirement(process->settings);
     scoreboard_enter(process->record, STAGE_IDLE);
-    for (;;) {
+    for (bool is_called = true;; is_called = engine_take_hangup()) {
+        if (is_called && program->refresh != NULL)
+            program->refresh(process);
         /* Who is woken takes what there is. One that is told to stop still takes
          * what waits at a socket file of ours, which the master has removed: until
          * there is nothing. At any other socket new ones could come for ever, and

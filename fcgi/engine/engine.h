@@ -56,6 +56,9 @@ struct engine_program {
      * process's memory is secret (core/base/memory_secrecy.h). */
     int (*init_master)(struct engine_process *process, struct error *e);
     int (*init_worker)(struct engine_process *process, struct error *e);
+    /* In a worker that begins, or was sent SIGHUP, between two requests: there may be
+     * something to take up before the next one. NULL: there never is. */
+    void (*refresh)(struct engine_process *process);
     /* One request, from its parameters to its end; conn_close follows. */
     void (*serve)(struct engine_process *process, struct conn *conn);
     /* In the master: a worker died with the request in `record->request`. The slot
@@ -81,10 +84,13 @@ bool engine_is_cgi(void);
  * prepared if there is one. The exit code. */
 int engine_run_cgi(const struct engine_program *program, const struct engine_settings *settings);
 
+/* In a role: sends SIGHUP to the workers that do not use the generation in force. */
+void engine_wake_workers(const struct mapping *mapping);
+
 /* In a child: SIGTERM has come. */
 bool engine_is_stopping(void);
 
-/* In a role: SIGHUP has come since the last call. */
+/* In a child: SIGHUP has come since the last call. */
 bool engine_take_hangup(void);
 
 /* In a role: waits for a signal, at most timeout_ms. */

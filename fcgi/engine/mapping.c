@@ -24,6 +24,16 @@ const char *stage_name(enum stage stage)
     return (unsigned)stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "unknown";
 }
 
+const char *reload_source_name(uint32_t source)
+{
+    static const char *const names[RELOAD_SOURCES] = {
+        [RELOAD_TTL] = "ttl",       [RELOAD_FILE] = "file",
+        [RELOAD_PUBSUB] = "pubsub", [RELOAD_RECONNECT] = "reconnect",
+        [RELOAD_SIGNAL] = "signal",
+    };
+    return source < RELOAD_SOURCES ? names[source] : "unknown";
+}
+
 static void fill(struct mapping *mapping, const char *program, unsigned n_workers)
 {
     char id[UUID_TEXT_BYTES];
@@ -181,4 +191,39 @@ unsigned scoreboard_alive(const struct mapping *mapping)
             alive++;
     }
     return alive;
+}
+
+unsigned scoreboard_current(const struct mapping *mapping)
+{
+    uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed);
+    unsigned current = 0;
+    for (unsigned i = 0; i < mapping->n_workers; i++) {
+        const struct scoreboard_record *record = &mapping->workers[i];
+        if (atomic_load_explicit(&record->pid, memory_order_relaxed) != 0 &&
+            atomic_load_explicit(&record->generation, memory_order_relaxed) == generation)
+            current++;
+    }
+    return current;
+}
+
+void mapping_put_in_force(struct mapping *mapping, uint64_t generation, const struct tree_in_force *tree)
+{
+    /* Whoever sees a byte of it sees that the generation before is in force. */
+    atomic_thread_fence(memory_order_release);
+    mapping->keeper.trees[generation % 2] = *tree;
+    atomic_store_explicit(&mapping->generation, generation, memory_order_release);
+}
+
+/* The place that was read is written again only for the generation after the next. */
+uint64_t mapping_in_force(const struct mapping *mapping, struct tree_in_force *tree)
+{
+    uint64_t generation, after = atomic_load_explicit(&mapping->generation, memory_order_acquire);
+    do {
+        generation = after;
+        *tree = mapping->keeper.trees[generation % 2];
+        atomic_thread_fence(memory_order_acquire);
+        after = atomic_load_explicit(&mapping->generation, memory_order_relaxed);
+    } while (after != generation);
+    tree->version[sizeof(tree->version) - 1] = '\0';
+    return generation;
 }

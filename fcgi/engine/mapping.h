@@ -18,7 +18,7 @@
 #include "core/signal/memo.h"
 
 enum {
-    MAPPING_LAYOUT = 3,
+    MAPPING_LAYOUT = 4,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -61,12 +61,39 @@ struct scoreboard_record {
     struct scoreboard_request request;
 };
 
+/* What made the keeper read a configuration. */
+enum reload_source {
+    RELOAD_TTL,       /* the look that it takes every second */
+    RELOAD_FILE,      /* a file of the state directory changed */
+    RELOAD_PUBSUB,    /* a message that verified */
+    RELOAD_RECONNECT, /* the subscription began (again): messages may have been lost */
+    RELOAD_SIGNAL,    /* SIGHUP */
+    RELOAD_SOURCES,
+};
+
+/* "ttl", "file", "pubsub", "reconnect", "signal" */
+const char *reload_source_name(uint32_t source);
+
+/* The tree in force; a text always ends with a NUL. */
+struct tree_in_force {
+    char version[40];  /* "": there is none */
+    uint64_t since_us; /* wall clock: this version came into force in this instance */
+    uint32_t source;   /* an enum reload_source: how it came */
+};
+
 /* The keeper's view of the store. */
 struct keeper_view {
     _Atomic uint64_t checked_us; /* monotonic; of the last look */
     _Atomic uint32_t is_store_ok;
-    _Atomic uint32_t is_refused; /* the store holds a configuration that was refused */
-    _Atomic uint64_t reloads, refusals;
+    _Atomic uint32_t is_refused;              /* the store holds a configuration that was refused */
+    _Atomic uint32_t has_database, has_redis; /* what the store stands on */
+    _Atomic uint32_t is_database_ok, is_redis_ok;
+    _Atomic uint64_t reloads[RELOAD_SOURCES], refusals;
+    _Atomic uint64_t refused_messages;  /* heard from Redis, but forged, malformed or too long */
+    _Atomic uint64_t redis_connections; /* subscriptions that stood */
+    /* Of the generations that are even and odd: written before the generation that it
+     * belongs to is in force, so that no reader finds it half written. */
+    struct tree_in_force trees[2];
 };
 
 struct mapping {
@@ -128,5 +155,14 @@ bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);
 
 /* Workers that are alive. */
 unsigned scoreboard_alive(const struct mapping *mapping);
+
+/* Of them, those that use the generation in force. */
+unsigned scoreboard_current(const struct mapping *mapping);
+
+/* The keeper: puts the next generation in force, whose tree this is. */
+void mapping_put_in_force(struct mapping *mapping, uint64_t generation, const struct tree_in_force *tree);
+
+/* The generation in force, and its tree: empty if there is none. */
+uint64_t mapping_in_force(const struct mapping *mapping, struct tree_in_force *tree);
 
 #endif

@@ -66,6 +66,12 @@ static int init_worker(struct engine_process *process, struct error *error)
     return shared->is_worker_failing ? error_set(error, ERR_SYSTEM, "broken on purpose") : 0;
 }
 
+/* Takes up what the role published. */
+static void refresh(struct engine_process *process)
+{
+    process->record->generation = process->mapping->generation;
+}
+
 static void serve(struct engine_process *process, struct conn *conn)
 {
     const char *ms = conn_param(conn, "SLEEP_MS");
@@ -100,7 +106,11 @@ static int run_role(struct engine_process *process)
     shared->role_pid = getpid();
     shared->role_starts++;
     while (!engine_is_stopping()) {
-        shared->hangups += engine_take_hangup() ? 1 : 0;
+        if (engine_take_hangup()) {
+            process->mapping->generation++;
+            engine_wake_workers(process->mapping);
+            shared->hangups++;
+        }
         engine_wait(process, LONG_MS); /* only a signal ends it in time */
     }
     shared->role_stops++;
@@ -116,6 +126,7 @@ static const struct engine_program program = {
     .n_roles = 1,
     .init_master = init_master,
     .init_worker = init_worker,
+    .refresh = refresh,
     .serve = serve,
     .worker_died = worker_died,
     .stall_ms = 5000,
@@ -627,6 +638,45 @@ START_TEST(a_hangup_reaches_the_roles_and_leaves_workers_alone)
 }
 END_TEST
 
+static bool is_one_worker_current(void)
+{
+    return scoreboard_current(board) == 1;
+}
+
+static bool is_every_worker_current(void)
+{
+    return scoreboard_current(board) == board->n_workers;
+}
+
+START_TEST(workers_take_up_what_a_role_publishes_between_two_requests)
+{
+    pid_t master = start_master();
+    int fd = ask_slowly("700");
+
+    kill(master, SIGHUP);
+    expect_soon(is_hung_up, 2000);
+    expect_soon(is_one_worker_current, 300); /* the idle one, at once */
+    ck_assert_uint_eq(scoreboard_current(board), 1);
+    ck_assert(is_worker(read_pid(fd)));
+    expect_soon(is_every_worker_current, 300);
+    stop_master(master);
+}
+END_TEST
+
+START_TEST(a_worker_that_begins_takes_up_what_was_published_before)
+{
+    pid_t master = start_master();
+
+    kill(master, SIGHUP);
+    expect_soon(is_every_worker_current, 2000);
+    kill(ask_pid(), SIGKILL);
+    expect_soon(is_death_counted, 2000);
+    expect_soon(is_every_worker_idle, 3000);
+    expect_soon(is_every_worker_current, 300);
+    stop_master(master);
+}
+END_TEST
+
 START_TEST(sigterm_lets_a_request_in_hand_finish_and_no_new_one_in)
 {
     struct stat st;
@@ -1010,6 +1060,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_log_that_takes_no_more_ends_nobody, 0,
                         sizeof(log_losses) / sizeof(log_losses[0]));
     tcase_add_test(tcase, a_hangup_reaches_the_roles_and_leaves_workers_alone);
+    tcase_add_test(tcase, workers_take_up_what_a_role_publishes_between_two_requests);
+    tcase_add_test(tcase, a_worker_that_begins_takes_up_what_was_published_before);
     tcase_add_test(tcase, sigterm_lets_a_request_in_hand_finish_and_no_new_one_in);
     tcase_add_loop_test(tcase, sigterm_turns_away_who_will_not_be_served, 0,
                         sizeof(waitings) / sizeof(waitings[0]));

@@ -5,6 +5,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/clock.h"
+#include "core/json/scan.h"
 #include "fcgi/edge/health.h"
 
 enum { N_WORKERS = 4, TEXT_BYTES = 1024 * 1024 };
@@ -61,27 +62,54 @@ END_TEST
 
 /* --- ready ------------------------------------------------------------------------ */
 
+/* Of a server: absent, away, or there. */
+enum server { NO, AWAY, THERE };
+
 static const struct ready_row {
     const char *what;
     bool has_worker;
     bool is_store_ok;
     int64_t ago_ms; /* -1: the keeper has not looked yet */
+    enum server database, redis;
     uint64_t generation;
     bool is_strict, is_serving; /* ready in that mode */
-    const char *store, *workers;
+    const char *checks;
 } ready_rows[] = {
-    { "all is well", true, true, 10, 3, true, true, "ok", "ok" },
-    { "nothing is configured", true, true, 10, 0, true, false, "ok", "ok" },
-    { "the store is down", true, false, 10, 3, false, true, "fail", "ok" },
-    { "the store was down from the start", true, false, 10, 0, false, false, "fail", "ok" },
-    { "the keeper has just begun", true, false, -1, 0, false, false, "fail", "ok" },
-    { "the keeper hangs", true, true, 5100, 3, false, true, "fail", "ok" },
-    { "the keeper is slow", true, true, 4000, 3, true, true, "ok", "ok" },
-    { "no worker lives", false, true, 10, 3, false, false, "ok", "fail" },
-    { "nothing is there", false, false, -1, 0, false, false, "fail", "fail" },
+    { "all is well", true, true, 10, NO, NO, 3, true, true, "'store':'ok','workers':'ok'" },
+    { "nothing is configured", true, true, 10, NO, NO, 0, true, false, "'store':'ok','workers':'ok'" },
+    { "the store is down", true, false, 10, NO, NO, 3, false, true, "'store':'fail','workers':'ok'" },
+    { "the store was down from the start", true, false, 10, NO, NO, 0, false, false,
+      "'store':'fail','workers':'ok'" },
+    { "the keeper has just begun", true, false, -1, NO, NO, 0, false, false,
+      "'store':'fail','workers':'ok'" },
+    { "the keeper hangs", true, true, 5100, NO, NO, 3, false, true, "'store':'fail','workers':'ok'" },
+    { "the keeper is slow", true, true, 4000, NO, NO, 3, true, true, "'store':'ok','workers':'ok'" },
+    { "no worker lives", false, true, 10, NO, NO, 3, false, false, "'store':'ok','workers':'fail'" },
+    { "nothing is there", false, false, -1, NO, NO, 0, false, false, "'store':'fail','workers':'fail'" },
+    { "both servers are there", true, true, 10, THERE, THERE, 3, true, true,
+      "'store':'ok','db':'ok','redis':'ok','workers':'ok'" },
+    { "Redis is away", true, true, 10, THERE, AWAY, 3, false, true,
+      "'store':'ok','db':'ok','redis':'fail','workers':'ok'" },
+    { "Postgres is away", true, false, 10, AWAY, THERE, 3, false, true,
+      "'store':'fail','db':'fail','redis':'ok','workers':'ok'" },
+    { "Postgres is there, and its values cannot be read", true, false, 10, THERE, THERE, 3, false, true,
+      "'store':'fail','db':'ok','redis':'ok','workers':'ok'" },
+    { "the servers are there, and the keeper hangs", true, true, 5100, THERE, THERE, 3, false, true,
+      "'store':'fail','db':'fail','redis':'fail','workers':'ok'" },
+    { "nothing is configured, and the servers are there", true, true, 10, THERE, THERE, 0, true, false,
+      "'store':'ok','db':'ok','redis':'ok','workers':'ok'" },
 };
 
 enum { N_READY = sizeof(ready_rows) / sizeof(ready_rows[0]) };
+
+/* A text that is easier to write with other quotes. */
+static const char *quoted(const char *in)
+{
+    char *copy = arena_strdup(arena, in);
+    for (char *c = copy; *c != '\0'; c++)
+        *c = *c == '\'' ? '"' : *c;
+    return copy;
+}
 
 START_TEST(readiness_is_what_the_mode_asks_for)
 {
@@ -92,13 +120,16 @@ START_TEST(readiness_is_what_the_mode_asks_for)
     if (row->has_worker)
         start_worker(2, 100, STAGE_STREAMING);
     look(row->is_store_ok, row->ago_ms);
+    mapping->keeper.has_database = row->database != NO;
+    mapping->keeper.is_database_ok = row->database == THERE;
+    mapping->keeper.has_redis = row->redis != NO;
+    mapping->keeper.is_redis_ok = row->redis == THERE;
     mapping->generation = row->generation;
     bool is_ready = health_write_ready(mapping, is_strict, &out);
     ck_assert_msg(is_ready == expected, "%s, %s: %s", row->what, is_strict ? "strict" : "serving",
                   is_ready ? "ready" : "not ready");
-    ck_assert_str_eq(
-        text(), arena_printf(arena, "{\"status\":\"%s\",\"checks\":{\"store\":\"%s\",\"workers\":\"%s\"}}",
-                             expected ? "ready" : "not_ready", row->store, row->workers));
+    ck_assert_str_eq(text(), quoted(arena_printf(arena, "{'status':'%s','checks':{%s}}",
+                                                 expected ? "ready" : "not_ready", row->checks)));
 }
 END_TEST
 
@@ -130,8 +161,15 @@ START_TEST(each_metric_has_the_value_of_its_cell)
         { "llm_router_worker_deaths_total", &mapping->worker_deaths },
         { "llm_router_lost_wakeups_total", &mapping->nudges },
         { "llm_router_config_generation", &mapping->generation },
-        { "llm_router_config_reloads_total", &mapping->keeper.reloads },
+        { "llm_router_config_reloads_total{source=\"ttl\"}", &mapping->keeper.reloads[RELOAD_TTL] },
+        { "llm_router_config_reloads_total{source=\"file\"}", &mapping->keeper.reloads[RELOAD_FILE] },
+        { "llm_router_config_reloads_total{source=\"pubsub\"}", &mapping->keeper.reloads[RELOAD_PUBSUB] },
+        { "llm_router_config_reloads_total{source=\"reconnect\"}",
+          &mapping->keeper.reloads[RELOAD_RECONNECT] },
+        { "llm_router_config_reloads_total{source=\"signal\"}", &mapping->keeper.reloads[RELOAD_SIGNAL] },
         { "llm_router_config_refusals_total", &mapping->keeper.refusals },
+        { "llm_router_config_refused_messages_total", &mapping->keeper.refused_messages },
+        { "llm_router_redis_connections_total", &mapping->keeper.redis_connections },
     };
     enum { N_CELLS = sizeof(cells) / sizeof(cells[0]) };
 
@@ -213,38 +251,66 @@ START_TEST(metrics_are_in_the_format_that_is_announced)
 }
 END_TEST
 
-/* --- the page for people --------------------------------------------------------------- */
+/* --- status --------------------------------------------------------------------------- */
 
-static void expect_line(const char *line)
+static void expect(const char *part)
 {
-    ck_assert_msg(strstr(text(), line) != NULL, "\"%s\" is not in:\n%s", line, text());
+    ck_assert_msg(strstr(text(), quoted(part)) != NULL, "%s is not in:\n%s", quoted(part), text());
 }
 
-START_TEST(the_status_page_has_a_line_for_each_worker)
+static void expect_json(void)
 {
-    start_worker(0, 100, STAGE_IDLE);
-    start_worker(3, 4000000, STAGE_STREAMING);
-    mapping->workers[3].since_us = clock_monotonic_us() - 61 * US_PER_S;
-    mapping->workers[3].requests = 77;
-    mapping->workers[3].generation = 5;
+    struct json_fault fault;
+    ck_assert_msg(json_scan(buf_span(&out), NULL, 0, JSON_SCAN_UNIQUE, NULL, NULL, &fault) == 0, "%s: %s",
+                  fault.what, text());
+}
+
+START_TEST(the_status_says_what_is_in_force_since_when_and_how_it_came)
+{
+    struct tree_in_force tree = { .version = "V1StGXR8_Z5jdHi6B-myT",
+                                  .since_us = UINT64_C(1764450001000000),
+                                  .source = RELOAD_PUBSUB };
+    look(true, 10);
+    mapping->keeper.has_redis = 1;
+    mapping->keeper.reloads[RELOAD_PUBSUB] = 7;
     mapping->accepted = 12345;
+    mapping_put_in_force(mapping, 5, &tree);
     health_write_status(mapping, &out);
-    ck_assert_msg(strncmp(text(), "llm-router ", 11) == 0, "it begins: %.40s", text());
-    expect_line("instance 0193-instance, since 2025-11-29T21:00:00.000000Z\n");
-    expect_line("12345        Connections taken by workers and overflow.\n");
-    expect_line("\n   0      100  idle              0.0          0          0\n");
-    expect_line("\n   3  4000000  streaming        61.0         77          5\n");
-    ck_assert_msg(strstr(text(), "\n   1") == NULL && strstr(text(), "free") == NULL, "dead workers: %s",
-                  text());
+    expect_json();
+    expect("{'program':'llm-router',");
+    expect("'instance':'0193-instance','startedAt':'2025-11-29T21:00:00.000000Z','generation':5,"
+           "'version':'V1StGXR8_Z5jdHi6B-myT','since':'2025-11-29T21:00:01.000000Z','source':'pubsub',"
+           "'isRefused':false");
+    expect("'checks':{'store':'ok','redis':'fail','workers':'fail'}");
+    expect("'reloads':{'ttl':0,'file':0,'pubsub':7,'reconnect':0,'signal':0}");
+    expect("'llm_router_connections_accepted_total':12345");
 }
 END_TEST
 
-START_TEST(a_stage_that_began_a_moment_later_has_lasted_no_time)
+START_TEST(without_a_configuration_the_status_names_no_version)
 {
-    start_worker(0, 100, STAGE_IDLE);
-    mapping->workers[0].since_us = clock_monotonic_us() + US_PER_S;
     health_write_status(mapping, &out);
-    expect_line("  idle              0.0 ");
+    expect_json();
+    expect("'generation':0,'version':null,'since':null,'source':null,");
+    expect("'workersAlive':0,'workersCurrent':0,'workers':[]}");
+}
+END_TEST
+
+START_TEST(the_status_has_each_living_worker_with_its_generation)
+{
+    mapping->generation = 5;
+    start_worker(0, 100, STAGE_IDLE);
+    mapping->workers[0].since_us = clock_monotonic_us() + US_PER_S; /* a moment later */
+    mapping->workers[0].generation = 4;
+    mapping->workers[1].generation = 5; /* of one that has died */
+    start_worker(3, 4000000, STAGE_STREAMING);
+    mapping->workers[3].requests = 77;
+    mapping->workers[3].generation = 5;
+    health_write_status(mapping, &out);
+    expect_json();
+    expect("'workersAlive':2,'workersCurrent':1,'workers':["
+           "{'slot':0,'pid':100,'stage':'idle','stageMs':0,'requests':0,'generation':4},"
+           "{'slot':3,'pid':4000000,'stage':'streaming','stageMs':0,'requests':77,'generation':5}]}");
 }
 END_TEST
 
@@ -261,8 +327,9 @@ int main(void)
     tcase_add_test(tcase, a_stage_that_nobody_knows_is_counted_as_none);
     tcase_add_test(tcase, the_store_is_up_while_the_keeper_says_so);
     tcase_add_test(tcase, metrics_are_in_the_format_that_is_announced);
-    tcase_add_test(tcase, the_status_page_has_a_line_for_each_worker);
-    tcase_add_test(tcase, a_stage_that_began_a_moment_later_has_lasted_no_time);
+    tcase_add_test(tcase, the_status_says_what_is_in_force_since_when_and_how_it_came);
+    tcase_add_test(tcase, without_a_configuration_the_status_names_no_version);
+    tcase_add_test(tcase, the_status_has_each_living_worker_with_its_generation);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -117,6 +117,82 @@ START_TEST(what_a_child_writes_others_see)
 }
 END_TEST
 
+START_TEST(a_generation_in_force_comes_with_its_tree)
+{
+    struct tree_in_force tree;
+
+    ck_assert_uint_eq(mapping_in_force(mapping, &tree), 0);
+    ck_assert_str_eq(tree.version, "");
+    for (uint64_t generation = 1; generation <= 5; generation++) {
+        struct tree_in_force put = { .since_us = 1000 + generation, .source = RELOAD_RECONNECT };
+        snprintf(put.version, sizeof(put.version), "v%llu", (unsigned long long)generation);
+        mapping_put_in_force(mapping, generation, &put);
+        ck_assert_uint_eq(mapping_in_force(mapping, &tree), generation);
+        ck_assert_str_eq(tree.version, put.version);
+        ck_assert_uint_eq(tree.since_us, put.since_us);
+        ck_assert_uint_eq(tree.source, put.source);
+    }
+}
+END_TEST
+
+/* The keeper may be killed between any two lines. */
+START_TEST(a_tree_that_was_not_put_in_force_is_not_seen)
+{
+    struct tree_in_force tree, put = { .version = "in force" }, next = { .version = "half" };
+
+    mapping_put_in_force(mapping, 7, &put);
+    mapping->keeper.trees[8 % 2] = next;
+    ck_assert_uint_eq(mapping_in_force(mapping, &tree), 7);
+    ck_assert_str_eq(tree.version, "in force");
+}
+END_TEST
+
+START_TEST(a_reader_beside_the_keeper_sees_no_tree_of_another_generation)
+{
+    pid_t keeper = fork();
+    int status;
+
+    if (keeper == 0) {
+        for (uint64_t generation = 1; generation <= 2000000; generation++) {
+            struct tree_in_force put = { .since_us = generation };
+            memset(put.version, (int)('a' + generation % 26), sizeof(put.version) - 1);
+            mapping_put_in_force(mapping, generation, &put);
+        }
+        _exit(0);
+    }
+    for (uint64_t generation = 0; generation < 2000000;) {
+        struct tree_in_force tree;
+        generation = mapping_in_force(mapping, &tree);
+        ck_assert_uint_eq(tree.since_us, generation);
+        for (size_t i = 0; generation > 0 && i < sizeof(tree.version) - 1; i++)
+            ck_assert_int_eq(tree.version[i], (int)('a' + generation % 26));
+    }
+    ck_assert_int_eq(waitpid(keeper, &status, 0), keeper);
+}
+END_TEST
+
+START_TEST(only_living_workers_with_the_generation_in_force_are_current)
+{
+    mapping->generation = 4;
+    mapping->workers[0].pid = 100;
+    mapping->workers[0].generation = 4;
+    mapping->workers[1].pid = 101;
+    mapping->workers[1].generation = 3;
+    mapping->workers[2].generation = 4; /* of one that has died */
+    ck_assert_uint_eq(scoreboard_alive(mapping), 2);
+    ck_assert_uint_eq(scoreboard_current(mapping), 1);
+}
+END_TEST
+
+START_TEST(each_source_has_a_name)
+{
+    static const char *const names[RELOAD_SOURCES] = { "ttl", "file", "pubsub", "reconnect", "signal" };
+    for (uint32_t i = 0; i < RELOAD_SOURCES; i++)
+        ck_assert_str_eq(reload_source_name(i), names[i]);
+    ck_assert_str_eq(reload_source_name(RELOAD_SOURCES), "unknown");
+}
+END_TEST
+
 START_TEST(a_stage_has_the_time_it_was_entered)
 {
     struct scoreboard_record *record = &mapping->workers[2];
@@ -369,6 +445,11 @@ int main(void)
     tcase_add_test(tcase, the_file_is_whole_and_not_for_everybody);
     tcase_add_test(tcase, records_do_not_share_cache_lines);
     tcase_add_test(tcase, what_a_child_writes_others_see);
+    tcase_add_test(tcase, a_generation_in_force_comes_with_its_tree);
+    tcase_add_test(tcase, a_tree_that_was_not_put_in_force_is_not_seen);
+    tcase_add_test(tcase, a_reader_beside_the_keeper_sees_no_tree_of_another_generation);
+    tcase_add_test(tcase, only_living_workers_with_the_generation_in_force_are_current);
+    tcase_add_test(tcase, each_source_has_a_name);
     tcase_add_test(tcase, a_stage_has_the_time_it_was_entered);
     tcase_add_test(tcase, a_request_in_hand_begins_blank_and_is_gone_when_it_ends);
     tcase_add_test(tcase, bodies_of_all_workers_together_stay_within_the_bound);

@@ -101,7 +101,7 @@ static const struct page_row {
     { "GET", "/llm", "/livez", "200 OK", "application/json", "{\"status\":\"live\"}" },
     { "GET", "/readyz", "", "200 OK", "application/json", "{\"status\":\"ready\"," },
     { "GET", "/metrics", NULL, "200 OK", "text/plain; version=0.0.4", "# HELP llm_router_" },
-    { "GET", "/status", NULL, "200 OK", "text/plain; charset=utf-8", "llm-router " },
+    { "GET", "/status", NULL, "200 OK", "application/json", "{\"program\":\"llm-router\"," },
     { "POST", "/livez", NULL, "405 Method Not Allowed", "application/json", "{\"error\":{" },
     { NULL, "/livez", NULL, "405 Method Not Allowed", "application/json", "{\"error\":{" },
     { "GET", "/", NULL, "404 Not Found", "application/json", "{\"error\":{" },
@@ -162,7 +162,8 @@ START_TEST(a_full_house_fits_on_the_status_page)
     const char *const pairs[] = { "REQUEST_METHOD", "GET", "SCRIPT_NAME", "/status", NULL };
     const char *reply = answer(true, pairs);
     process.mapping = own;
-    expect_text(body_of(reply), "\n4095 2147483647  streaming ");
+    expect_text(body_of(reply), "{\"slot\":4095,\"pid\":2147483647,\"stage\":\"streaming\",");
+    expect_text(body_of(reply), ",\"generation\":18446744073709551615}]}");
 }
 END_TEST
 
