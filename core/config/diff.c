@@ -46,6 +46,28 @@ static bool is_same(struct span a, struct span b, struct arena *arena)
     return true;
 }
 
+/* Without the blanks between its parts: what is told may have to fit into one line. */
+static struct span compact(struct span value, struct arena *arena)
+{
+    char *text = arena_alloc(arena, value.len + 1);
+    bool is_in_text = false;
+    size_t len = 0;
+
+    if (value.ptr == NULL)
+        return nothing;
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.ptr[i];
+        if (!is_in_text && strchr(" \t\r\n", c) != NULL)
+            continue;
+        text[len++] = c;
+        if (is_in_text && c == '\\')
+            text[len++] = value.ptr[++i];
+        else if (c == '"')
+            is_in_text = !is_in_text;
+    }
+    return span_of(text, len);
+}
+
 static void add(struct comparison *c, struct span before, struct span after)
 {
     if (c->diff->count == DIFF_CHANGES_MAX) {
@@ -55,7 +77,9 @@ static void add(struct comparison *c, struct span before, struct span after)
     if (c->diff->items == NULL)
         c->diff->items = arena_array_of(c->arena, struct config_change, DIFF_CHANGES_MAX);
     c->diff->items[c->diff->count++] =
-        (struct config_change){ arena_span(c->arena, buf_span(&c->path)), before, after };
+        (struct config_change){ .path = arena_span(c->arena, buf_span(&c->path)),
+                                .before = compact(before, c->arena),
+                                .after = compact(after, c->arena) };
 }
 
 static void compare(struct comparison *c, struct span before, struct span after);
@@ -130,22 +154,58 @@ void config_diff(struct span before, struct span after, struct arena *arena, str
     buf_free(&c.path);
 }
 
+static void write_change(const struct config_change *change, const char *path_name, struct json_writer *w)
+{
+    jw_begin_object(w);
+    jw_member_cstr(w, path_name, change->path);
+    if (change->before.ptr != NULL) {
+        jw_key(w, "before");
+        jw_raw(w, change->before);
+    }
+    if (change->after.ptr != NULL) {
+        jw_key(w, "after");
+        jw_raw(w, change->after);
+    }
+    jw_end_object(w);
+}
+
 void config_diff_write(const struct config_diff *diff, const char *path_name, struct json_writer *w)
 {
     jw_begin_array(w);
-    for (size_t i = 0; i < diff->count; i++) {
-        const struct config_change *change = &diff->items[i];
-        jw_begin_object(w);
-        jw_member_cstr(w, path_name, change->path);
-        if (change->before.ptr != NULL) {
-            jw_key(w, "before");
-            jw_raw(w, change->before);
-        }
-        if (change->after.ptr != NULL) {
-            jw_key(w, "after");
-            jw_raw(w, change->after);
-        }
-        jw_end_object(w);
-    }
+    for (size_t i = 0; i < diff->count; i++)
+        write_change(&diff->items[i], path_name, w);
     jw_end_array(w);
+}
+
+struct span config_diff_audit(const struct config_diff *diff, struct arena *arena)
+{
+    enum { LAST_BYTES = 64 }; /* {"further":N}] */
+    struct json_writer w;
+    struct buf text;
+    size_t written = 0;
+
+    buf_init(&text, DIFF_AUDIT_BYTES);
+    jw_init(&w, &text);
+    jw_begin_array(&w);
+    while (written < diff->count) {
+        size_t before = text.len;
+        write_change(&diff->items[written], "field", &w);
+        if (text.overflowed || text.len + LAST_BYTES > DIFF_AUDIT_BYTES) {
+            text.len = before;
+            text.overflowed = false;
+            w.need_comma = written > 0;
+            break;
+        }
+        written++;
+    }
+    size_t rest = diff->count - written + diff->dropped;
+    if (rest > 0) {
+        jw_begin_object(&w);
+        jw_member_uint(&w, "further", rest);
+        jw_end_object(&w);
+    }
+    jw_end_array(&w);
+    struct span changes = span_of(arena_span(arena, buf_span(&text)), text.len);
+    buf_free(&text);
+    return changes;
 }

@@ -17,12 +17,13 @@
 
 enum {
     DIFF_CHANGES_MAX = 2000,
+    DIFF_AUDIT_BYTES = 64 * 1024,
     DIFF_WHOLE_BYTES = 1024, /* what was added or removed and is longer is told member by member */
 };
 
 struct config_change {
     const char *path;          /* JSON pointer, in the later document where it stands there */
-    struct span before, after; /* as written; ptr NULL: nothing stands there */
+    struct span before, after; /* JSON without blanks; ptr NULL: nothing stands there */
 };
 
 struct config_diff {
@@ -32,10 +33,17 @@ struct config_diff {
 };
 
 /* Both are texts that document_check accepts; `before` may be the empty span, for
- * none. The spans of *out are theirs. */
+ * none. */
 void config_diff(struct span before, struct span after, struct arena *arena, struct config_diff *out);
 
 /* An array of {PATH_NAME, "before", "after"}, the latter two where something stands. */
 void config_diff_write(const struct config_diff *diff, const char *path_name, struct json_writer *w);
+
+/*
+ * The same for the audit log (struct store_audit.changes): the path is the "field", and
+ * the array has at most DIFF_AUDIT_BYTES; for changes that find no room in it the last
+ * element is {"further": how many}. Memory of the arena.
+ */
+struct span config_diff_audit(const struct config_diff *diff, struct arena *arena);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/config/diff.h"
+#include "core/json/scan.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 #define KEY(id, print) "{\"id\":\"" id "\",\"ciphertextFingerprint\":\"" print "\",\"keyFingerprint\":\"00\"}"
@@ -36,6 +37,8 @@ static const struct {
     { "{\"a/b~c\":1}", "{\"a/b~c\":2}", "[{\"path\":\"/a~1b~0c\",\"before\":1,\"after\":2}]" },
     { "", "{\"a\":1}", "[{\"path\":\"\",\"after\":{\"a\":1}}]" },
     { "\"a\"", "\"b\"", "[{\"path\":\"\",\"before\":\"a\",\"after\":\"b\"}]" },
+    { "{}", "{\"a\": [ \"x y\\\" \\\\\" ,\n\t{ \"b\" : 1 } ] }",
+      "[{\"path\":\"/a\",\"after\":[\"x y\\\" \\\\\",{\"b\":1}]}]" },
     /* lists: equal ends are passed over */
     { "[1,2,3]", "[1,2,3,4]", "[{\"path\":\"/3\",\"after\":4}]" },
     { "[1,2,3]", "[0,1,2,3]", "[{\"path\":\"/0\",\"after\":0}]" },
@@ -115,6 +118,25 @@ START_TEST(differences_beyond_the_bound_are_counted)
 }
 END_TEST
 
+START_TEST(the_audit_log_is_told_what_it_has_room_for_and_how_much_more_there_was)
+{
+    struct config_diff diff;
+    config_diff(span_cstr("{\"a\":1}"), span_cstr("{\"a\":2}"), arena, &diff);
+    struct span changes = config_diff_audit(&diff, arena);
+    ck_assert(span_is(changes, "[{\"field\":\"/a\",\"before\":1,\"after\":2}]"));
+    config_diff(span_cstr("{}"), span_cstr(wide(DIFF_CHANGES_MAX + 5)), arena, &diff);
+    changes = config_diff_audit(&diff, arena);
+    ck_assert_uint_le(changes.len, DIFF_AUDIT_BYTES);
+    struct json_want wants[] = { { "*", false }, { "*.field", false }, { "*.further", false } };
+    struct json_value found[COUNT(wants)];
+    long long further = 0;
+    ck_assert_int_eq(json_find(changes, wants, COUNT(wants), 0, found, NULL), 0);
+    ck_assert(json_int(found[2].raw, &further));
+    ck_assert_int_eq((long long)found[1].element + 1 + further, DIFF_CHANGES_MAX + 5);
+    ck_assert_uint_eq(found[2].element, found[1].element + 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("diff");
@@ -123,6 +145,7 @@ int main(void)
     tcase_add_loop_test(tests, each_difference_is_told_with_its_place, 0, COUNT(rows));
     tcase_add_test(tests, what_is_long_and_new_is_told_member_by_member);
     tcase_add_test(tests, differences_beyond_the_bound_are_counted);
+    tcase_add_test(tests, the_audit_log_is_told_what_it_has_room_for_and_how_much_more_there_was);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
