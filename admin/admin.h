@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/admit/auth_failures.h"
 #include "core/crypto/envelope.h"
 #include "core/store/store.h"
 #include "fcgi/engine/engine.h"
@@ -16,11 +17,12 @@ struct admin_settings {
     const char *state_dir;
     const char *token_file; /* or NULL */
     const char *emails;     /* comma-separated, or NULL */
+    int64_t auth_failures_per_minute;
     int64_t max_body_bytes;
     int64_t max_header_bytes;
 };
 
-/* Made before fork; not changed afterwards. */
+/* Made before fork; not changed afterwards, except for the failures. */
 struct admin_shared {
     const struct admin_settings *settings;
     struct envelope_keys keys;
@@ -28,6 +30,7 @@ struct admin_shared {
     struct store_place place;
     bool has_token;
     uint8_t token_sha256[32];
+    struct auth_failures *failures; /* of all workers */
 };
 
 /* A worker's own. */
@@ -44,22 +47,45 @@ struct admin_turn {
     struct request request;
     struct reply reply;
     const char *actor; /* "token", or the e-mail address; arena memory */
+    const char *name;  /* what stands for the "*" of the route's path; arena memory */
+    bool is_dry_run;
 };
+
+/* NULL: there is no master key. */
+static inline const struct envelope_keys *admin_keys(const struct admin_turn *turn)
+{
+    return turn->worker->shared->has_keys ? &turn->worker->shared->keys : NULL;
+}
 
 /* Serves one request. */
 void admin_serve(struct admin_worker *worker, struct conn *conn);
 
-/* Who asks: the actor's name, or NULL if it is no administrator. */
-const char *admin_actor(const struct admin_turn *turn);
+/* Finds out who asks, and sets the actor: whether it is an administrator. If not, the
+ * reply has been sent. */
+bool admin_identify(struct admin_turn *turn);
 
 /* Whether the actor may do this to that: the one place that every action asks.
  * Today any administrator may do anything. */
 bool admin_may(const char *actor, const char *action, const char *object);
 
-void admin_fail(struct admin_turn *turn, const struct failure *failure);
+/* Finds the action for the method and path, and does it. */
+void admin_route(struct admin_turn *turn);
 
-/* GET and PUT /api/admin/llm-router-config. */
+/* The actions: each sends its reply. Their routes are in routes.c. */
 void admin_get_config(struct admin_turn *turn);
 void admin_put_config(struct admin_turn *turn);
+void admin_patch_config(struct admin_turn *turn);
+void admin_list_versions(struct admin_turn *turn);
+void admin_get_version(struct admin_turn *turn);
+void admin_restore_version(struct admin_turn *turn);
+void admin_rotate_keys(struct admin_turn *turn);
+void admin_get_entry(struct admin_turn *turn);
+void admin_put_entry(struct admin_turn *turn);
+void admin_list_callers(struct admin_turn *turn);
+void admin_create_caller(struct admin_turn *turn);
+void admin_change_caller(struct admin_turn *turn);
+void admin_revoke_caller(struct admin_turn *turn);
+void admin_get_status(struct admin_turn *turn);
+void admin_get_audit_log(struct admin_turn *turn);
 
 #endif

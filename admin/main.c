@@ -1,7 +1,9 @@
 /* llm-router-admin: settings, and its description for the engine. */
 #include "admin/admin.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/base/file.h"
 #include "core/crypto/digest.h"
@@ -28,7 +30,10 @@ static const struct setting rows[] = {
       "its content, as a Bearer token, makes an administrator", PLACE(token_file) },
     { "emails", "LLM_ROUTER_ADMIN_EMAILS", SETTING_TEXT, NULL, 0, 0, "LIST",
       "comma-separated: who of REMOTE_USER is an administrator", PLACE(emails) },
-    { "max-body-bytes", NULL, SETTING_NUMBER, "16777216", 1, STORE_VALUE_LIMIT_BYTES, "BYTES", "of a request",
+    { "auth-failures-per-minute", NULL, SETTING_NUMBER, "20", 1, 1000000, "N",
+      "how often one address may come without a valid token before it is told to wait",
+      PLACE(auth_failures_per_minute) },
+    { "max-body-bytes", NULL, SETTING_NUMBER, "4194304", 1, STORE_VALUE_LIMIT_BYTES, "BYTES", "of a request",
       PLACE(max_body_bytes) },
     { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES", "of a request's headers",
       PLACE(max_header_bytes) },
@@ -59,6 +64,17 @@ static int read_token(struct error *e)
     return r;
 }
 
+/* Shared with the workers, and of this run only. */
+static int share_failures(struct error *e)
+{
+    void *memory =
+        mmap(NULL, sizeof(struct auth_failures), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(e, ERR_SYSTEM, "cannot share memory: %s", strerror(errno));
+    shared.failures = memory;
+    return 0;
+}
+
 static int init_master(struct engine_process *process, struct error *e)
 {
     (void)process;
@@ -76,7 +92,9 @@ static int init_master(struct engine_process *process, struct error *e)
         return error_set(
             e, ERR_FORMAT,
             "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
-    return settings.token_file != NULL ? read_token(e) : 0;
+    if (settings.token_file != NULL && (r = read_token(e)) != 0)
+        return r;
+    return share_failures(e);
 }
 
 static int init_worker(struct engine_process *process, struct error *e)

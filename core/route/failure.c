@@ -47,6 +47,8 @@ static const struct row {
                            "Somebody else changed it first.", false },
     [FAILURE_CONFIG_NOT_SET] = { 503, 0, "CONFIG_NOT_SET", "server_error", "config_not_set",
                                  "The gateway has no configuration for this yet.", false },
+    [FAILURE_STORE_DOWN] = { 503, 0, "CONFIG_UNAVAILABLE", "server_error", "config_unavailable",
+                             "The store cannot be used now.", true },
     [FAILURE_DECRYPT_FAILED] = { 503, 0, "DECRYPT_FAILED", "server_error", "decrypt_failed",
                                  "A provider key of this model cannot be decrypted.", false },
     [FAILURE_UPSTREAM_UNAVAILABLE] = { 502, 0, "BAD_GATEWAY", "server_error", "upstream_unavailable",

@@ -23,6 +23,7 @@ static const char *reason(int status)
         const char *text;
     } reasons[] = {
         { 200, "OK" },
+        { 201, "Created" },
         { 400, "Bad Request" },
         { 401, "Unauthorized" },
         { 403, "Forbidden" },

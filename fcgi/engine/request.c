@@ -94,13 +94,16 @@ static int read_length(const struct request *request, uint64_t *length)
     return 0;
 }
 
-static bool is_json(const char *type)
+static bool is_json(const struct request *request)
 {
+    const char *type = conn_param(request->conn, "CONTENT_TYPE");
     struct span media = span_cstr(type);
     const char *semicolon = type == NULL ? NULL : strchr(type, ';');
     if (semicolon != NULL)
         media.len = (size_t)(semicolon - type);
-    return span_is_nocase(span_trim(media), "application/json");
+    media = span_trim(media);
+    return span_is_nocase(media, "application/json") ||
+           (request->media_type != NULL && span_is_nocase(media, request->media_type));
 }
 
 static bool reserve(const struct request *request, uint64_t bytes)
@@ -136,7 +139,7 @@ int request_read_json(struct request *request, struct span *body, struct failure
 {
     uint64_t length;
 
-    if (!is_json(conn_param(request->conn, "CONTENT_TYPE"))) {
+    if (!is_json(request)) {
         *failure = (struct failure){ .kind = FAILURE_UNSUPPORTED_MEDIA_TYPE };
         return ERR_FORMAT;
     }

@@ -1,0 +1,111 @@
+/* Who asks: an administrator's token, or a user whom the web server has authenticated. */
+#include "admin/admin.h"
+
+#include <string.h>
+
+#include "admin/answer.h"
+#include "core/base/clock.h"
+#include "core/crypto/digest.h"
+#include "core/log/log.h"
+
+bool admin_may(const char *actor, const char *action, const char *object)
+{
+    (void)action;
+    (void)object;
+    return actor != NULL;
+}
+
+/* Whether `email` is a member of the comma-separated list; case is ignored. */
+static bool is_listed(const char *list, const char *email)
+{
+    while (*list != '\0') {
+        size_t len = strcspn(list, ",");
+        struct span member = span_trim(span_of(list, len));
+        if (member.len > 0 && span_is_nocase(member, email))
+            return true;
+        list += len + (list[len] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+static bool has_token(const struct admin_turn *turn)
+{
+    const struct admin_shared *shared = turn->worker->shared;
+    struct span token = request_bearer(&turn->request);
+    uint8_t digest[SHA256_BYTES];
+
+    if (!shared->has_token || token.len == 0)
+        return false;
+    sha256(token, digest);
+    return equal_in_constant_time(span_of((const char *)digest, sizeof(digest)),
+                                  span_of((const char *)shared->token_sha256, sizeof(shared->token_sha256)));
+}
+
+/*
+ * A page of another site can make an administrator's browser send requests to us, and
+ * the browser adds what authenticates its user. It says so: in Sec-Fetch-Site, or, where it
+ * is older or the connection is plain, by an Origin that is not our host. Other
+ * programs send neither.
+ */
+static bool is_cross_site(const struct admin_turn *turn)
+{
+    struct span site = span_trim(span_cstr(conn_param(turn->request.conn, "HTTP_SEC_FETCH_SITE")));
+    const char *origin = conn_param(turn->request.conn, "HTTP_ORIGIN");
+    const char *host = conn_param(turn->request.conn, "HTTP_HOST");
+
+    if (site.len > 0)
+        return !span_is(site, "same-origin") && !span_is(site, "none");
+    if (origin == NULL)
+        return false;
+    const char *authority = strstr(origin, "://");
+    return authority == NULL || host == NULL || strcasecmp(authority + 3, host) != 0;
+}
+
+static bool changes_something(const struct admin_turn *turn)
+{
+    return strcmp(turn->request.method, "GET") != 0 && strcmp(turn->request.method, "HEAD") != 0;
+}
+
+static void refuse_unknown(struct admin_turn *turn)
+{
+    const struct admin_shared *shared = turn->worker->shared;
+    const char *address = conn_param(turn->request.conn, "REMOTE_ADDR");
+    unsigned wait_s = auth_failures_note(shared->failures, address, clock_monotonic_us() / US_PER_S,
+                                         (unsigned)shared->settings->auth_failures_per_minute);
+    if (wait_s > 0) {
+        admin_fail(turn, &(struct failure){ .kind = FAILURE_CALLER_THROTTLED,
+                                            .message = "Too many requests without a valid token.",
+                                            .retry_after_s = wait_s });
+        return;
+    }
+    struct json_writer *w = log_begin(LOG_WARN, "authentication_failed");
+    log_field_text(w, "source_address", span_cstr(address));
+    jw_member_cstr(w, "request_id", turn->request.id);
+    log_end();
+    admin_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED,
+                                        .message = "An administrator's token is required." });
+}
+
+bool admin_identify(struct admin_turn *turn)
+{
+    const char *emails = turn->worker->shared->settings->emails;
+    const char *user = conn_param(turn->request.conn, "REMOTE_USER");
+
+    if (has_token(turn)) {
+        turn->actor = "token";
+    } else if (emails == NULL || user == NULL || user[0] == '\0') {
+        refuse_unknown(turn);
+        return false;
+    } else if (is_listed(emails, user)) {
+        turn->actor = arena_strdup(turn->request.arena, user);
+    } else {
+        admin_fail(turn, &(struct failure){ .kind = FAILURE_FORBIDDEN,
+                                            .message = "You are not one of the administrators." });
+        return false;
+    }
+    if (!changes_something(turn) || !is_cross_site(turn))
+        return true;
+    admin_fail(turn, &(struct failure){ .kind = FAILURE_FORBIDDEN,
+                                        .message = "A page of another site may change nothing here." });
+    return false;
+}
