@@ -60,6 +60,8 @@ void ids_nanoid(char out[NANOID_TEXT_BYTES])
     unsigned char b[NANOID_TEXT_BYTES - 1];
 
     ids_random(b, sizeof(b));
+    while (alphabet[b[0] & 63] == '-')
+        ids_random(b, 1);
     for (size_t i = 0; i < sizeof(b); i++)
         out[i] = alphabet[b[i] & 63];
     out[sizeof(b)] = '\0';

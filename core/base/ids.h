@@ -21,7 +21,8 @@ void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES]);
 /* 32 random lower-case hex characters. */
 void ids_request_id(char out[REQUEST_ID_TEXT_BYTES]);
 
-/* 21 random characters of A-Z, a-z, 0-9, "_" and "-": 126 bits. */
+/* 21 random characters of A-Z, a-z, 0-9, "_" and "-", nearly 126 bits; the first is no "-",
+ * so that a command takes it for an argument. */
 void ids_nanoid(char out[NANOID_TEXT_BYTES]);
 
 /* Lower-case hex of `bytes` bytes and a NUL: `out` has 2 * bytes + 1. */

@@ -4,6 +4,7 @@ import pytest
 
 from authority import Authority
 from gateway import Gateway
+from postgres import Postgres
 from upstream import MutePort, RefusedPort, SilentPort, Upstream
 
 
@@ -38,6 +39,14 @@ def base_urls(upstream, authority, tmp_path_factory):
     refused.stop()
     silent.stop()
     mute.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A private Postgres, for tests that leave it running."""
+    postgres = Postgres()
+    yield postgres
+    postgres.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,64 @@ import subprocess
 from processes import program
 
 
-class Operator:
-    def __init__(self, folder, environment):
-        """`environment` names the store."""
+class Directory:
+    """The store in a state directory, as seen from behind."""
+
+    def __init__(self, folder):
         self.folder = folder
+        self.environment = {"LLM_ROUTER_STATE_DIR": str(folder)}
+
+    def _path(self, entry):
+        return self.folder / "configkv" / f"{entry}.json"
+
+    def value(self, entry):
+        return self._path(entry).read_text()
+
+    def set_value(self, entry, text):
+        self._path(entry).write_text(text)
+
+    def audit(self):
+        """The audit log, the oldest line first."""
+        text = (self.folder / "admin_audit_log.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines() if line]
+
+    def contents(self):
+        return {str(path): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+
+class Database:
+    """The store in a database of a private Postgres; no Redis answers."""
+
+    def __init__(self, postgres):
+        self._postgres = postgres
+        self.name = postgres.new_database()
+        self.environment = {"DATABASE_URL": postgres.address(self.name), "REDIS_URL": "unix:/nonexistent/redis.sock"}
+
+    def _sql(self, text):
+        return self._postgres.sql(text, self.name)
+
+    def value(self, entry):
+        return "\n".join(self._sql(f"SELECT value FROM config_kv WHERE key = '{entry}'"))
+
+    def set_value(self, entry, text):
+        quoted = text.replace("'", "''")
+        self._sql(f"UPDATE config_kv SET value = '{quoted}' WHERE key = '{entry}'")
+
+    def audit(self):
+        return [json.loads(line) for line in self._sql(
+            "SELECT json_build_object('actor', actor, 'action', action, 'object', object, 'changes', changes::jsonb)"
+            " FROM admin_audit_log ORDER BY id")]
+
+    def contents(self):
+        return {self.name: self._postgres.dump(self.name)}
+
+
+class Operator:
+    def __init__(self, folder, store):
+        self.folder = folder
+        self.store = store
         self.canaries = []
         self.master_key = self._new_key_file("master")
-        self.store_environment = environment
         self._environment = {"LLM_ROUTER_MASTER_KEY_FILE": str(self.master_key)}
 
     def _new_key_file(self, name):
@@ -45,7 +96,7 @@ class Operator:
 
     def environment(self, **more):
         kept = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
-        return kept | self.store_environment | self._environment | more
+        return kept | self.store.environment | self._environment | more
 
     def start(self, *args, **options):
         return subprocess.Popen([program("llm-routerctl"), *args], env=self.environment(), **options)
@@ -87,6 +138,12 @@ class Operator:
     def put(self, document):
         """Puts a document in force; its version."""
         return self.do("config", "put", "--force", stdin=document).strip()
+
+    def edit_stored(self, edit):
+        """Changes the tree behind everybody's back."""
+        tree = json.loads(self.store.value("LLM_ROUTER_CONFIG"))
+        edit(tree)
+        self.store.set_value("LLM_ROUTER_CONFIG", json.dumps(tree))
 
     def tree(self):
         return json.loads(self.do("config", "get"))

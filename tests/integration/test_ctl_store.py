@@ -11,18 +11,21 @@ import time
 
 import pytest
 
-from operator_shell import Operator
+from operator_shell import Database, Directory, Operator
 from test_secrets import assert_clean
 
 URL = "https://provider.example/v1"
 
 
-@pytest.fixture
-def operator(tmp_path):
-    operator = Operator(tmp_path, {"LLM_ROUTER_STATE_DIR": str(tmp_path / "state")})
+@pytest.fixture(params=["directory", "postgres"])
+def operator(request, tmp_path):
+    if request.param == "postgres":
+        store = Database(request.getfixturevalue("postgres"))
+    else:
+        store = Directory(tmp_path / "state")
+    operator = Operator(tmp_path, store)
     yield operator
-    texts = {str(path): path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()}
-    assert_clean(operator.canaries, texts)
+    assert_clean(operator.canaries, store.contents())
 
 
 def upstream(*keys, **members):
@@ -39,12 +42,6 @@ def document(**models):
 
 def keys_of(tree, name="m", position=0):
     return tree["llm"]["models"][name]["upstreams"][position]["keys"]
-
-
-def audit(operator):
-    """The audit log's lines, the oldest first."""
-    path = operator.folder / "state" / "admin_audit_log.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines() if line]
 
 
 # put
@@ -196,7 +193,7 @@ def test_a_version_is_shown_and_restored(operator):
     assert operator.do("config", "get", old) == before
     operator.do("config", "restore", old)
     assert operator.do("config", "get") == before
-    assert audit(operator)[-1]["action"] == "restore"
+    assert operator.store.audit()[-1]["action"] == "restore"
 
 
 def test_a_version_that_never_was_is_not_restored(operator):
@@ -234,7 +231,7 @@ def test_each_change_is_in_the_audit_log_with_the_unix_user_and_without_secrets(
     operator.do("config", "put", "--force", stdin=json.dumps(tree, indent=4))
     operator.do("caller-key", "add", "--id", "shop", "--models", "m", shows_keys=True)
     operator.do("caller-key", "revoke", "shop")
-    lines = audit(operator)
+    lines = operator.store.audit()
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
     assert {line["actor"] for line in lines} == {f"llm-routerctl:{user}"}
     assert [(line["action"], line["object"]) for line in lines] == [
@@ -296,7 +293,7 @@ def test_export_takes_the_first_key_that_decrypts(operator):
     broken = operator.do("encrypt", "--model", "another", "--key-id", "a", stdin=operator.new_key()).strip()
     good = key(operator, "b")
     operator.put(document(m=[upstream(key(operator, "a"), good)]))
-    edit_stored(operator, lambda tree: keys_of(tree)[0].update(ciphertext=broken))
+    operator.edit_stored(lambda tree: keys_of(tree)[0].update(ciphertext=broken))
     piped = operator.do("config", "export", "--first-key", shows_keys=True)
     assert json.loads(piped)["models"]["m"]["keyId"] == "b"
 
@@ -318,14 +315,6 @@ def test_export_must_be_asked_for_by_its_option(operator):
 # verify
 
 
-def edit_stored(operator, edit):
-    """Changes what is stored behind everybody's back, as an operator with an editor would."""
-    path = operator.folder / "state" / "configkv" / "LLM_ROUTER_CONFIG.json"
-    tree = json.loads(path.read_text())
-    edit(tree)
-    path.write_text(json.dumps(tree))
-
-
 def test_verify_counts_the_keys_of_a_sound_tree(operator):
     tree = document(m=[upstream(key(operator, "a"), key(operator, "b")), upstream(key(operator, "a"), id="u")])
     tree["credentials"] = {"shared": {"key": operator.new_key()}}
@@ -345,7 +334,7 @@ def test_verify_names_exactly_the_keys_that_fail(operator):
         keys[1]["ciphertext"], keys[2]["ciphertext"] = keys[2]["ciphertext"], keys[1]["ciphertext"]
         stored["credentials"]["bad"]["ciphertext"] = keys[0]["ciphertext"]
 
-    edit_stored(operator, swap)
+    operator.edit_stored(swap)
     lines = operator.refused("verify").splitlines()
     assert sorted(line.split(" ")[0] for line in lines[:-1]) == ["credential|bad", "m|b", "m|c"]
     assert "(/llm/models/m/upstreams/0/keys/1): " in " ".join(lines)
@@ -383,7 +372,7 @@ def test_rotation_moves_every_key_and_says_what_to_do_next(operator):
     for old, new in zip(before, after):
         assert old["keyFingerprint"] == new["keyFingerprint"]
         assert old["ciphertextFingerprint"] != new["ciphertextFingerprint"]
-    assert audit(operator)[-1]["action"] == "rotate"
+    assert operator.store.audit()[-1]["action"] == "rotate"
 
 
 def test_a_rotation_again_changes_nothing(operator):
@@ -416,7 +405,7 @@ def test_a_rotation_wants_two_different_master_keys(operator):
 def test_a_key_that_neither_master_key_opens_does_not_hold_the_others_up(operator):
     operator.put(document(m=[upstream(key(operator, "a"), key(operator, "b"))]))
     foreign = operator.do("encrypt", "--model", "m", "--key-id", "x", stdin=operator.new_key()).strip()
-    edit_stored(operator, lambda tree: keys_of(tree)[1].update(ciphertext=foreign))
+    operator.edit_stored(lambda tree: keys_of(tree)[1].update(ciphertext=foreign))
     operator.new_master_key()
     done = operator.run("rotate")
     assert done.returncode == 1 and "keys encrypted anew: 1;" in done.stdout
