@@ -49,7 +49,7 @@ int postgres_ask(struct postgres_store *p, const char *sql, const struct span *p
     int r = postgres_begin(p, deadline_us, e);
     if (r == 0)
         r = postgres_link_run(p->link, sql, parameters, n, deadline_us, out, e);
-    p->is_ok = r == 0;
+    p->is_ok = r == 0 || postgres_link_is_open(p->link); /* a refusal is an answer */
     return r;
 }
 

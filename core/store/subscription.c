@@ -165,8 +165,9 @@ static enum store_news take_reply(struct subscription *s, const struct redis_rep
 
 /* A pause between half of it and all of it: instances that lost one Redis together do not
  * come back together. */
-static void rest(struct subscription *s, uint64_t now)
+static void rest(struct subscription *s)
 {
+    uint64_t now = clock_monotonic_us();
     uint32_t random;
     ids_random(&random, sizeof(random));
     if (s->state == SUBSCRIPTION_STANDING && now - s->stands_since_us >= PROVEN_MS * US_PER_MS)
@@ -178,10 +179,10 @@ static void rest(struct subscription *s, uint64_t now)
     redis_link_close(&s->link);
 }
 
-static void begin(struct subscription *s, uint64_t now)
+static void begin(struct subscription *s)
 {
     s->state = SUBSCRIPTION_OPENING;
-    s->until_us = now + OPEN_MS * US_PER_MS;
+    s->until_us = clock_monotonic_us() + OPEN_MS * US_PER_MS;
     s->has_greeted = false;
     s->asked_us = 0;
     redis_link_open(&s->link);
@@ -196,9 +197,10 @@ static void greet(struct subscription *s)
 }
 
 /* A peer that is gone without a word, or frozen, is known by its silence only. */
-static void watch_clock(struct subscription *s, uint64_t now)
+static void watch_clock(struct subscription *s)
 {
     const struct span ping[] = { span_cstr("PING") };
+    uint64_t now = clock_monotonic_us(); /* not before anything that was heard */
 
     if (s->link.state == REDIS_LINK_LOOKING_UP)
         s->until_us = now + OPEN_MS * US_PER_MS; /* one lookup at a time: its end is the resolver's matter */
@@ -214,7 +216,7 @@ static void watch_clock(struct subscription *s, uint64_t now)
     }
 }
 
-static enum store_news talk(struct subscription *s, uint64_t now)
+static enum store_news talk(struct subscription *s)
 {
     enum store_news news = STORE_NEWS_NONE;
     const struct redis_reply *reply;
@@ -227,27 +229,27 @@ static enum store_news talk(struct subscription *s, uint64_t now)
             news = heard;
     }
     if (s->link.state != REDIS_LINK_DOWN)
-        watch_clock(s, now);
+        watch_clock(s);
     if (s->link.state == REDIS_LINK_DOWN)
-        rest(s, now);
+        rest(s);
     return news;
 }
 
 /* --- when to be called --- */
 
-static uint64_t next_us(const struct subscription *s, uint64_t now)
+static uint64_t next_us(const struct subscription *s)
 {
     if (s->state == SUBSCRIPTION_STANDING)
         return s->asked_us != 0 ? s->asked_us + ANSWER_MS * US_PER_MS : s->heard_us + SILENT_MS * US_PER_MS;
     if (s->link.state == REDIS_LINK_LOOKING_UP)
-        return now + LOOKUP_TICK_MS * US_PER_MS;
+        return clock_monotonic_us() + LOOKUP_TICK_MS * US_PER_MS;
     return s->until_us;
 }
 
 /* Setting the timer anew also takes back that it has gone off. */
-static void set_watch(struct subscription *s, uint64_t now)
+static void set_watch(struct subscription *s)
 {
-    uint64_t next = next_us(s, now);
+    uint64_t next = next_us(s);
     const struct itimerspec at = { .it_value = { .tv_sec = (time_t)(next / US_PER_S),
                                                  .tv_nsec = (long)(next % US_PER_S * 1000) + 1 } };
     struct epoll_event wanted = { .data.fd = s->link.fd };
@@ -281,21 +283,20 @@ int subscription_fd(struct subscription *s)
     if (!make_descriptors(s))
         return -1;
     if (is_first)
-        set_watch(s, clock_monotonic_us()); /* it goes off at once: the rest of a new one is over */
+        set_watch(s); /* it goes off at once: the rest of a new one is over */
     return s->epoll;
 }
 
 enum store_news subscription_listen(struct subscription *s)
 {
-    uint64_t now = clock_monotonic_us();
     enum store_news news = STORE_NEWS_NONE;
 
-    if (s->state == SUBSCRIPTION_RESTING && now >= s->until_us)
-        begin(s, now);
+    if (s->state == SUBSCRIPTION_RESTING && clock_monotonic_us() >= s->until_us)
+        begin(s);
     if (s->state != SUBSCRIPTION_RESTING)
-        news = talk(s, now);
+        news = talk(s);
     if (make_descriptors(s))
-        set_watch(s, now);
+        set_watch(s);
     return news;
 }
 
