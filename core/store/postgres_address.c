@@ -47,18 +47,6 @@ static const char *option(const struct postgres_address *address, const char *ke
     return NULL;
 }
 
-/* An '@' or '/' in a password that was not escaped makes libpq take the rest of it for a
- * host, a port or a database, which messages would then name. */
-static bool is_plausible(const struct postgres_address *address)
-{
-    const char *host = option(address, "host"), *port = option(address, "port");
-    const char *database = option(address, "dbname");
-    bool is_socket = host != NULL && (host[0] == '/' || host[0] == '@');
-    return (host == NULL || is_socket || strpbrk(host, "@/?#%") == NULL) &&
-           (port == NULL || strspn(port, "0123456789,") == strlen(port)) &&
-           (database == NULL || strpbrk(database, "@:/?#") == NULL);
-}
-
 /* The next item of a comma-separated list; the last one again when it is used up. */
 static struct span take_item(const char **list)
 {
@@ -69,6 +57,27 @@ static struct span take_item(const char **list)
     return item;
 }
 
+static bool is_socket(struct span name)
+{
+    return name.len == 0 || name.ptr[0] == '/' || name.ptr[0] == '@';
+}
+
+/* An '@' or '/' in a password that was not escaped makes libpq take the rest of it for a
+ * host, a port or a database, which messages would then name. */
+static bool is_plausible_host(struct span name)
+{
+    return is_socket(name) ||
+           (memchr(name.ptr, '@', name.len) == NULL && memchr(name.ptr, '/', name.len) == NULL);
+}
+
+static bool is_plausible(const struct postgres_address *address)
+{
+    const char *port = option(address, "port"), *database = option(address, "dbname");
+    return (port == NULL || strspn(port, "0123456789,") == strlen(port)) &&
+           (database == NULL || strpbrk(database, "@:/?#") == NULL);
+}
+
+/* False: too many, or one that cannot be. */
 static bool split_hosts(struct postgres_address *address)
 {
     const char *names = option(address, "host"), *ports = option(address, "port");
@@ -78,8 +87,11 @@ static bool split_hosts(struct postgres_address *address)
         if (address->n_hosts == HOSTS_MAX)
             return false;
         is_last = strchr(names, ',') == NULL;
+        struct span name = take_item(&names);
+        if (!is_plausible_host(name))
+            return false;
         address->hosts[address->n_hosts++] = (struct host){
-            .name = take_item(&names),
+            .name = name,
             .port = ports == NULL ? span_cstr("5432") : take_item(&ports),
         };
     }
@@ -116,11 +128,6 @@ void postgres_address_free(struct postgres_address *address)
 const char *postgres_address_password(const struct postgres_address *address)
 {
     return option(address, "password");
-}
-
-static bool is_socket(struct span name)
-{
-    return name.len == 0 || name.ptr[0] == '/' || name.ptr[0] == '@';
 }
 
 /* The three lists that libpq reads side by side. */
