@@ -2,6 +2,7 @@
 
 import pytest
 
+from administrator import Admin, Deployment
 from authority import Authority
 from gateway import Gateway
 from postgres import Postgres
@@ -47,6 +48,31 @@ def postgres():
     postgres = Postgres()
     yield postgres
     postgres.stop()
+
+
+@pytest.fixture(scope="session", params=["directory", "postgres"])
+def session_admin(request, tmp_path_factory, base_urls, upstream):
+    """llm-router-admin beside a gateway, on each of the stores."""
+    postgres = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    gateway = Deployment(tmp_path_factory.mktemp("plane"), base_urls, upstream, postgres, workers=2)
+    gateway.start()
+    admin = Admin(gateway, ["--auth-failures-per-minute", "1000"], {"LLM_ROUTER_ADMIN_EMAILS": "ada@example.org"})
+    try:
+        admin.wait_for_socket()
+        yield admin
+    finally:
+        admin.process.stop()
+        gateway.stop()
+
+
+@pytest.fixture
+def admin(session_admin, upstream):
+    """The same without any document, and an upstream without memories."""
+    upstream.reset()
+    session_admin.gateway.remove_entries()
+    yield session_admin
+    session_admin.assert_unbroken()
+    session_admin.gateway.assert_unbroken()
 
 
 @pytest.fixture(scope="session")

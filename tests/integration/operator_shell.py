@@ -26,6 +26,9 @@ class Directory:
     def set_value(self, entry, text):
         self._path(entry).write_text(text)
 
+    def remove_value(self, entry):
+        self._path(entry).unlink(missing_ok=True)
+
     def audit(self):
         """The audit log, the oldest line first."""
         text = (self.folder / "admin_audit_log.jsonl").read_text()
@@ -52,6 +55,9 @@ class Database:
     def set_value(self, entry, text):
         quoted = text.replace("'", "''")
         self._sql(f"UPDATE config_kv SET value = '{quoted}' WHERE key = '{entry}'")
+
+    def remove_value(self, entry):
+        self._sql(f"DELETE FROM config_kv WHERE key = '{entry}'")
 
     def audit(self):
         return [json.loads(line) for line in self._sql(

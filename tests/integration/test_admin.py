@@ -1,7 +1,6 @@
 """The administrators' API: the routing tree over HTTP, with versions and with keys that go in only."""
 
 import copy
-import hashlib
 import json
 import secrets
 import threading
@@ -9,73 +8,35 @@ import threading
 import pytest
 
 import chat
-from fastcgi import FastCgiCall
-from gateway import Gateway
-from processes import BROKEN, Process, program, wait_until
+from administrator import (
+    API,
+    CONFIG,
+    Admin,
+    Deployment,
+    ask_as_user,
+    ask_directly,
+    assert_error,
+    document,
+    fingerprint,
+    keys_of,
+    new_key,
+    paths_of,
+)
+from processes import Process, program, wait_until
 from scripts import answer
 from test_secrets import assert_clean
 
-CONFIG = "/api/admin/llm-router-config"
 MAX_BODY_BYTES = 200_000
 EMAIL = "Ada.Lovelace@example.org"
 
 
-class Admin:
-    """llm-router-admin on a gateway's folders, and an administrator."""
-
-    def __init__(self, gateway, flags=(), environment=None):
-        self.gateway = gateway
-        self.socket = gateway.run_dir / "llm-router-admin.sock"
-        self.token = f"admin-canary-{secrets.token_hex(16)}"
-        self.token_file = gateway.folder / "admin.token"
-        self.token_file.write_text(self.token + "\n")
-        self.process = Process(
-            [program("llm-router-admin"), "--listen", f"unix:{self.socket}", *flags],
-            gateway.environment() | {"LLM_ROUTER_ADMIN_TOKEN_FILE": str(self.token_file)} | (environment or {}),
-            gateway.folder / "llm-router-admin.log",
-        )
-
-    def wait_for_socket(self):
-        def is_there():
-            assert self.process.is_running(), self.process.log_text()
-            return self.socket.exists()
-
-        wait_until(is_there, "llm-router-admin listens")
-
-    def ask(self, method, path=CONFIG, body=b"", headers=None, key="admin"):
-        token = self.token if key == "admin" else key
-        return self.gateway.call(method, path, body, headers, key=token).reply()
-
-    def get(self):
-        return self.ask("GET")
-
-    def put(self, document, if_match=None, content_type="application/json"):
-        body = document if isinstance(document, bytes) else json.dumps(document).encode()
-        headers = {"content-type": content_type} if content_type is not None else {}
-        if if_match is not None:
-            headers["if-match"] = if_match
-        return self.ask("PUT", CONFIG, body, headers)
-
-    def create(self, document):
-        """Puts the document in place of any other; returns its entity tag."""
-        reply = self.put(document, "*")
-        assert reply.status == 200, reply
-        return reply.headers["etag"]
-
-    def stored(self):
-        return json.loads((self.gateway.state_dir / "configkv" / "LLM_ROUTER_CONFIG.json").read_text())
-
-    def assert_unbroken(self):
-        text = self.process.new_log_text()
-        for word in (*BROKEN, '"child_died"'):
-            assert word not in text, f"llm-router-admin is broken:\n{text}"
-
-
-@pytest.fixture(scope="module")
-def module_admin(tmp_path_factory, base_urls, upstream):
-    gateway = Gateway(tmp_path_factory.mktemp("admin"), base_urls, upstream, workers=2)
+@pytest.fixture(scope="module", params=["directory", "postgres"])
+def module_admin(request, tmp_path_factory, base_urls, upstream):
+    postgres = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    gateway = Deployment(tmp_path_factory.mktemp("admin"), base_urls, upstream, postgres, workers=2)
     gateway.start()
-    admin = Admin(gateway, ["--max-body-bytes", str(MAX_BODY_BYTES)], {"LLM_ROUTER_ADMIN_EMAILS": f"x@y.z, {EMAIL}"})
+    flags = ["--max-body-bytes", str(MAX_BODY_BYTES), "--auth-failures-per-minute", "1000"]
+    admin = Admin(gateway, flags, {"LLM_ROUTER_ADMIN_EMAILS": f"x@y.z, {EMAIL}"})
     try:
         admin.wait_for_socket()
         yield admin
@@ -92,40 +53,6 @@ def admin(module_admin, upstream):
     yield module_admin
     module_admin.assert_unbroken()
     module_admin.gateway.assert_unbroken()
-
-
-def new_key():
-    return f"sk-canary-{secrets.token_hex(16)}"
-
-
-def document(admin, *keys, name="m"):
-    """A document with one model; without keys given, with one that is nobody's canary."""
-    keys = keys or ({"id": "k1", "ciphertext": admin.gateway.keys.encrypt(name, "k1", "sk-any")},)
-    upstream = {"id": "a", "baseURL": admin.gateway.upstream.base_url("a"), "keys": list(keys)}
-    return {"llm": {"models": {name: {"upstreams": [upstream]}}}, "tts": {"models": {}}}
-
-
-def keys_of(tree, name="m"):
-    return tree["llm"]["models"][name]["upstreams"][0]["keys"]
-
-
-def fingerprint(text):
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def assert_error(reply, status, code):
-    """The reply is this error in the seeds' form. Returns its details."""
-    assert reply.status == status, reply
-    assert reply.is_whole and reply.headers["content-type"] == "application/json"
-    body = reply.json()
-    assert set(body) <= {"error", "message", "details"}, body
-    assert body["error"] == code and body["message"], body
-    return body.get("details")
-
-
-def paths_of(details):
-    assert all(set(fault) == {"path", "message"} and fault["message"] for fault in details), details
-    return [fault["path"] for fault in details]
 
 
 # Who asks
@@ -147,26 +74,6 @@ def test_who_is_no_administrator_gets_and_changes_nothing(admin, method, key):
     assert reply.headers["www-authenticate"] == "Bearer"
     assert "etag" not in reply.headers
     assert admin.get().headers["etag"] == before
-
-
-def ask_directly(admin, method="GET", path=CONFIG, body=b"", token=None, **params):
-    """Past lighttpd: status, headers and body."""
-    variables = {
-        "REQUEST_METHOD": method,
-        "SCRIPT_NAME": "/api/admin",
-        "PATH_INFO": path.removeprefix("/api/admin"),
-        "CONTENT_TYPE": "application/json",
-        "CONTENT_LENGTH": str(len(body)),
-        "HTTP_AUTHORIZATION": f"Bearer {admin.token if token is None else token}",
-    }
-    call = FastCgiCall(admin.socket, variables | params)
-    call.send_body(body)
-    return call.read_reply()
-
-
-def ask_as_user(admin, method="GET", path=CONFIG, body=b"", **params):
-    """The same as from a web server that has authenticated the user."""
-    return ask_directly(admin, method, path, body, token="", **params)
 
 
 @pytest.mark.parametrize(
@@ -377,10 +284,12 @@ def test_a_plaintext_stays_in_the_request_alone(admin):
     wait_until(lambda: name in gateway.model_names(), "the keeper has seen the document", 5)
     replies.append(admin.get())
     texts = {f"reply {n}": reply.body + str(reply.headers).encode() for n, reply in enumerate(replies)}
+    replies.append(admin.get(f"{API}/audit-log"))
     for path in gateway.folder.rglob("*"):
         if path.is_file():
             texts[str(path.relative_to(gateway.folder))] = path.read_bytes()
-    assert any(place.startswith("state/configkv/history") for place in texts), texts.keys()
+    texts |= gateway.store.contents()
+    assert any(name.encode() in text for place, text in texts.items() if "LLM_ROUTER_CONFIG" in place or "test_" in place)
     assert any(place.startswith("run/snapshot.") for place in texts), texts.keys()
     del texts["admin.token"], texts["master.key"]
     texts["reply 4"] = texts["reply 4"].replace(plaintexts[4].encode(), b"")  # the name of an unknown member
@@ -476,14 +385,14 @@ def test_other_paths_hold_nothing(admin, path):
     assert_error(admin.ask("GET", path), 404, "NOT_FOUND")
 
 
-# The master key, and the record
+# The master key
 
 
 NO_MODELS = {"llm": {"models": {}}, "tts": {"models": {}}}
 
 
 def test_without_a_master_key_only_keys_cannot_be_set(module_admin, base_urls, upstream, tmp_path):
-    gateway = Gateway(tmp_path, base_urls, upstream)
+    gateway = Deployment(tmp_path, base_urls, upstream)
     bare = Admin(gateway, environment={"LLM_ROUTER_MASTER_KEY_FILE": ""})
     try:
         bare.wait_for_socket()
@@ -502,12 +411,3 @@ def put_directly(admin, tree):
     """Past lighttpd, which this gateway does not have."""
     status, _, text = ask_directly(admin, "PUT", body=json.dumps(tree).encode(), HTTP_IF_MATCH="*")
     return status, json.loads(text)
-
-
-def test_each_change_is_on_record_with_its_author(admin):
-    reply = admin.put(document(admin, name=f"m-{secrets.token_hex(4)}"), "*")
-    version = reply.json()["version"]
-    history = admin.gateway.state_dir / "configkv" / "history" / "LLM_ROUTER_CONFIG"
-    assert [path for path in history.iterdir() if path.name.endswith(version)], list(history.iterdir())
-    lines = [line for line in admin.process.log_text().splitlines() if version in line]
-    assert [json.loads(line)["actor"] for line in lines] == ["token"]

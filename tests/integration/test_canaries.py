@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import chat
+from administrator import Admin, document, new_key
 from cgi_program import CgiCall
 from fastcgi import meta_variables
 from processes import wait_until
 from scripts import answer, close, data, hang, head, stream
-from test_admin import Admin, document, new_key
 from test_secrets import all_secrets, assert_clean
 from tree import Tree, hostile, model
 
