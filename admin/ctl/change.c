@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/base/buf.h"
 #include "core/config/update.h"
-
-enum { AUDIT_CHANGES_BYTES = 256 * 1024 };
 
 /* The audit log's name for who runs this: the login that the kernel knows, not the environment. */
 static const char *actor(const struct invocation *call)
@@ -15,23 +12,6 @@ static const char *actor(const struct invocation *call)
     const struct passwd *user = getpwuid(getuid());
     return user != NULL ? arena_printf(call->arena, "llm-routerctl:%s", user->pw_name)
                         : arena_printf(call->arena, "llm-routerctl:%u", (unsigned)getuid());
-}
-
-/* The differences as the audit log has them; of too many only the number. */
-static struct span write_changes(const struct config_diff *diff, struct arena *arena)
-{
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, AUDIT_CHANGES_BYTES);
-    jw_init(&w, &text);
-    config_diff_write(diff, "field", &w);
-    if (text.overflowed) {
-        buf_clear(&text);
-        buf_printf(&text, "[{\"field\":\"\",\"after\":\"%zu changes\"}]", diff->count + diff->dropped);
-    }
-    struct span out = span_of(arena_span(arena, buf_span(&text)), text.len);
-    buf_free(&text);
-    return out;
 }
 
 struct attempt {
@@ -54,7 +34,7 @@ static int compose(void *ctx, const struct store_value *current, struct arena *a
     if (attempt->status != CTL_OK)
         return ERR_STOPPED;
     *next = composed.raw;
-    audit->changes = write_changes(&composed.diff, arena);
+    audit->changes = config_diff_audit(&composed.diff, arena);
     return 0;
 }
 

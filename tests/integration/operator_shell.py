@@ -84,6 +84,11 @@ class Operator:
         self.canaries.append(text)
         return path
 
+    def use_master_key(self, file):
+        """Of a gateway that has one already."""
+        self.master_key = file
+        self._environment = {"LLM_ROUTER_MASTER_KEY_FILE": str(file)}
+
     def new_master_key(self):
         """Another master key becomes the current one, and the one so far the previous one."""
         old, self.master_key = self.master_key, self._new_key_file("master")
