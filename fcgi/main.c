@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/log/log.h"
@@ -95,6 +96,18 @@ static int init_master(struct engine_process *process, struct error *e)
     return exchange_init_master(e);
 }
 
+/* Who is there when an instance begins, as after a restart behind a socket that outlives
+ * it, is to be served and not told that there is no configuration: the keeper looks first.
+ * One that cannot look holds nobody up for longer than its store may. */
+static void await_first_look(const struct mapping *mapping)
+{
+    const struct timespec pause = { .tv_nsec = 1000 * 1000 };
+    uint64_t deadline = clock_monotonic_us() + STORE_TIMEOUT_MS * US_PER_MS;
+    while (atomic_load_explicit(&mapping->keeper.checked_us, memory_order_acquire) == 0 &&
+           clock_monotonic_us() < deadline)
+        nanosleep(&pause, NULL);
+}
+
 static int init_worker(struct engine_process *process, struct error *e)
 {
     if (!settings.is_cgi) /* which is its own keeper */
@@ -107,6 +120,8 @@ static int init_worker(struct engine_process *process, struct error *e)
     worker.spool_plan = router_spool_plan(&settings, process->mapping, &process->record->spool_segment);
     if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
+    if (!settings.is_cgi)
+        await_first_look(process->mapping);
     return 0;
 }
 
