@@ -42,6 +42,14 @@ class Authority:
 
     def server(self, address="127.0.0.1", days=1):
         """An ssl.SSLContext of a server at this address; with days=-1, expired."""
+        path = self.server_file(address, days)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        path.unlink()
+        return context
+
+    def server_file(self, address="127.0.0.1", days=1):
+        """The same as a file with key and certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder("server", self._name, key.public_key(), days)
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
@@ -53,7 +61,4 @@ class Authority:
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        path.unlink()
-        return context
+        return path

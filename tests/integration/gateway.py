@@ -28,7 +28,11 @@ class Gateway:
         router_environment=None,
         lighttpd_conf=ROOT / "lighttpd" / "lighttpd.conf",
         nofile=None,
+        servers=None,
+        peer=None,
     ):
+        """servers: DATABASE_URL and so on, where the store is not the state directory.
+        peer: another gateway on the same store, whose master key and caller are ours too."""
         self.folder = folder
         self.upstream = upstream
         self.run_dir = folder / "run"
@@ -38,15 +42,16 @@ class Gateway:
         self._router_environment = router_environment or {}  # besides environment(); None takes one away
         self._lighttpd_conf = lighttpd_conf
         self._nofile = nofile  # the soft limit of file descriptors of llm-router
+        self._servers = servers or {}
         self._generation = 0
         self.port = pick_port()
         for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
             path.mkdir(mode=0o700)
         self.master_key_file = folder / "master.key"
-        self.master_key = self.ctl("keygen").strip()
+        self.master_key = peer.master_key if peer else self.ctl("keygen").strip()
         self.master_key_file.write_text(self.master_key + "\n")
-        self.keys = KeyRing(program("llm-routerctl"), self.master_key_file)
-        self.caller_key = self.ctl("caller-key", "add", "--id", "tests").strip()
+        self.keys = peer.keys if peer else KeyRing(program("llm-routerctl"), self.master_key_file)
+        self.caller_key = peer.caller_key if peer else self.ctl("caller-key", "add", "--id", "tests").strip()
         self.spool = Spool(self.state_dir)
         self.router = None
         self.lighttpd = None
@@ -60,7 +65,7 @@ class Gateway:
             "LLM_ROUTER_STATE_DIR": str(self.state_dir),
             "LLM_ROUTER_RUN_DIR": str(self.run_dir),
             "PORT": str(self.port),
-        }
+        } | self._servers
 
     def ctl(self, *arguments):
         done = subprocess.run(
@@ -124,6 +129,12 @@ class Gateway:
 
     def workers(self):
         return {pid for pid, name in self.router.roles().items() if name == "worker"}
+
+    def status(self):
+        return self.get("/status", key=None).json()
+
+    def checks(self):
+        return self.get("/readyz", key=None).json()["checks"]
 
     def metrics(self):
         text = self.get("/metrics", key=None).body.decode()

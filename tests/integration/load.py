@@ -4,6 +4,7 @@ A load runs in a process of its own: its callers, the upstream and the test woul
 else wait for each other."""
 
 import asyncio
+import itertools
 import json
 import multiprocessing
 import random
@@ -137,11 +138,13 @@ def _pick(asks):
     return random.choices(asks, [ask.weight for ask in asks])[0]
 
 
-async def _open_loop(front, asks, per_second, seconds, outcomes):
-    """So many a second, whatever becomes of them."""
+async def _open_loop(front, asks, per_second, seconds, outcomes, until):
+    """So many a second, whatever becomes of them; for a time, or until it is stopped."""
     loop, calls = asyncio.get_running_loop(), []
     start = loop.time()
-    for n in range(int(per_second * seconds)):
+    for n in itertools.count() if seconds is None else range(int(per_second * seconds)):
+        if until.is_set():
+            break
         await asyncio.sleep(max(0.0, start + n / per_second - loop.time()))
         calls.append(asyncio.ensure_future(_call(front, _pick(asks), outcomes)))
     await asyncio.gather(*calls)
@@ -183,10 +186,10 @@ async def _with_probes(work, health):
 PROBES = ("/livez", "/readyz", "/metrics", "/status")
 
 
-def _run(front, asks, health, options, pipe):
+def _run(front, asks, health, options, until, pipe):
     outcomes = []
     if "per_second" in options:
-        work = _open_loop(front, asks, outcomes=outcomes, **options)
+        work = _open_loop(front, asks, outcomes=outcomes, until=until, **options)
     else:
         work = _closed_loop(front, asks, outcomes=outcomes, **options)
     probes = asyncio.run(_with_probes(work, health))
@@ -201,7 +204,9 @@ class Load:
         # Not a fork: it would hold the test's and the upstream's connections open.
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe(duplex=False)
-        self._process = context.Process(target=_run, args=(front, asks, health, options, there), daemon=True)
+        self._until = context.Event()
+        arguments = (front, asks, health, options, self._until, there)
+        self._process = context.Process(target=_run, args=arguments, daemon=True)
         self._process.start()
         there.close()
         self._pipe = here
@@ -217,7 +222,13 @@ class Load:
         return result
 
 
-def open_loop(front, asks, per_second, seconds, health=None):
+    def stop(self):
+        """result() of an open loop, of which no further request is made."""
+        self._until.set()
+        return self.result(ANSWER_LIMIT_S + 10)
+
+
+def open_loop(front, asks, per_second, seconds=None, health=None):
     return Load(front, asks, health, per_second=per_second, seconds=seconds)
 
 

@@ -1,5 +1,6 @@
 """A Postgres of the tests' own, on a unix socket, with a database for whoever asks."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -63,10 +64,22 @@ class Postgres:
         done = subprocess.run([find("pg_dump"), self.address(database)], capture_output=True, timeout=60, check=True)
         return done.stdout
 
-    def stop(self):
+    def end(self):
+        """It is away until start()."""
         if self.process.is_running():
             self.process.signal(signal.SIGINT)  # SIGTERM would wait for whoever is connected
             self.process.wait(30)
+
+    def freeze(self):
+        for pid in (self.process.pid, *self.process.children()):
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self):
+        for pid in (*self.process.children(), self.process.pid):
+            os.kill(pid, signal.SIGCONT)
+
+    def stop(self):
+        self.end()
         self.process.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.log.unlink(missing_ok=True)
