@@ -62,10 +62,8 @@ void child_begin(struct engine_process *process, int master_pid)
     handle(SIGINT, end_at_once);
     handle(SIGQUIT, end_at_once);
     handle(SIGCHLD, SIG_DFL);
-    /* Noted only while waiting: a signal never cuts a read or a write short.
-     * SIGUSR1 never: libfcgi would take it for the end of the process. */
+    /* Noted only while waiting: a signal never cuts a read or a write short. */
     sigemptyset(&process->open_mask);
-    sigaddset(&process->open_mask, SIGUSR1);
     blocked = process->open_mask;
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGHUP);
@@ -125,7 +123,8 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
         log_line(LOG_ERROR, "worker_failed", "epoll: %s", strerror(errno));
         return 1;
     }
-    if (conn_init(&conn, &e) != 0 || program->init_worker(process, &e) != 0) {
+    conn_init(&conn);
+    if (program->init_worker(process, &e) != 0) {
         log_line(LOG_ERROR, "worker_failed", "%s", e.text);
         return 1;
     }
