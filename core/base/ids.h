@@ -10,7 +10,7 @@ enum {
     REQUEST_ID_TEXT_BYTES = 33, /* 32 hex characters and a NUL */
 };
 
-/* Random bytes; ends the process if the system has none to give. */
+/* Random bytes, for keys too; ends the process if the system has none to give. */
 void ids_random(void *out, size_t bytes);
 
 /* A UUIDv7 (RFC 9562, section 5.7) whose time is `wall_us`, to the millisecond
