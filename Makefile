@@ -18,7 +18,7 @@ WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-pr
 HARDENING := -fstack-protector-strong -fPIE
 CPPFLAGS += -I. -D_GNU_SOURCE
 ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(CFLAGS)
-LDLIBS := -lfcgi -lcurl -ljson-c -lpq -lssl -lcrypto
+LDLIBS := -lcurl -ljson-c -lpq -lssl -lcrypto
 LDFLAGS += -pie -Wl,-z,relro,-z,now
 
 ifdef SANITIZE
@@ -56,13 +56,13 @@ BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard 
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
 
-BUILD_PACKAGES := gcc libc6-dev make pkg-config libfcgi-dev libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev
+BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
-TEST_PACKAGES := $(RUN_PACKAGES) check jq procps python3-venv spawn-fcgi $(NODE_PACKAGES)
-LINT_PACKAGES := $(BUILD_PACKAGES) check clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
-BENCH_PACKAGES := $(RUN_PACKAGES) wrk python3-cryptography
+TEST_PACKAGES := $(RUN_PACKAGES) check jq libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
+LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
+BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 .DEFAULT_GOAL := all
@@ -124,7 +124,7 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/sql/migrations.o $(BUILD)/lib
 
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/libcore.a
 	@mkdir -p $(@D)
-	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lfcgi -o $@) # to compare with
 
 # One target, two programs: with libFuzzer, and with a loop over the files of a folder.
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libengine.a $(BUILD)/libcore.a

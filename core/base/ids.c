@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 
 void ids_random(void *out, size_t bytes)
@@ -17,6 +19,35 @@ void ids_random(void *out, size_t bytes)
         p += n;
         bytes -= (size_t)n;
     }
+}
+
+/* Random bytes for identifiers, fetched many at a time. The kernel empties the page in
+ * a child, so that no two processes make the same ones. */
+struct pool {
+    size_t left;
+    unsigned char bytes[4096 - sizeof(size_t)];
+};
+
+static struct pool *pool_open(void)
+{
+    struct pool *pool = mmap(NULL, sizeof(*pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pool == MAP_FAILED || madvise(pool, sizeof(*pool), MADV_WIPEONFORK) != 0)
+        abort(); /* no memory; the kernel offers this since 4.14 */
+    return pool;
+}
+
+static void take_16(unsigned char out[16])
+{
+    static struct pool *pool;
+
+    if (pool == NULL)
+        pool = pool_open();
+    if (pool->left < 16) {
+        ids_random(pool->bytes, sizeof(pool->bytes));
+        pool->left = sizeof(pool->bytes);
+    }
+    pool->left -= 16;
+    memcpy(out, pool->bytes + pool->left, 16);
 }
 
 void ids_hex(const void *in, size_t bytes, char *out)
@@ -37,7 +68,7 @@ void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES])
     uint64_t ms = wall_us / 1000;
     unsigned fraction = (unsigned)(wall_us % 1000) * 4096 / 1000; /* RFC 9562, 6.2, method 3 */
 
-    ids_random(b, sizeof(b));
+    take_16(b);
     for (int i = 0; i < 6; i++)
         b[i] = (unsigned char)(ms >> (40 - 8 * i));
     b[6] = (unsigned char)(0x70 | (fraction >> 8));
@@ -50,7 +81,7 @@ void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES])
 void ids_request_id(char out[REQUEST_ID_TEXT_BYTES])
 {
     unsigned char b[16];
-    ids_random(b, sizeof(b));
+    take_16(b);
     ids_hex(b, sizeof(b), out);
 }
 

@@ -11,7 +11,7 @@ enum {
     NANOID_TEXT_BYTES = 22,     /* 21 characters and a NUL */
 };
 
-/* Random bytes; ends the process if the system has none to give. */
+/* Random bytes, for keys too; ends the process if the system has none to give. */
 void ids_random(void *out, size_t bytes);
 
 /* A UUIDv7 (RFC 9562, section 5.7) whose time is `wall_us`, to the millisecond

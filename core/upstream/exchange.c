@@ -62,6 +62,7 @@ struct running {
     char *small_body; /* in one piece; NULL: it is read as it is sent */
     uint64_t start_us;
     uint64_t last_byte_us; /* on the clock less the receiver's time */
+    uint64_t look_us;      /* when the caller is looked for next */
     uint64_t linger_until_us;
     unsigned sends;
     enum exchange_want want;
@@ -374,16 +375,32 @@ static bool keep_beat(struct running *x, uint64_t *due_us)
     return true;
 }
 
+/* Asks for the caller if it is time to; when it is next. False: the caller is gone. */
+static bool look_for_caller(struct running *x, uint64_t *due_us)
+{
+    uint64_t now;
+
+    if (x->want != EXCHANGE_LINGER && x->look_us != UINT64_MAX &&
+        (now = clock_monotonic_us()) >= x->look_us) {
+        enum exchange_caller caller = x->request->look_for_caller(x->request->caller);
+        if (caller == EXCHANGE_CALLER_GONE)
+            return false;
+        x->look_us = caller == EXCHANGE_CALLER_HERE ? now + EXCHANGE_LOOK_MS * US_PER_MS : UINT64_MAX;
+    }
+    *due_us = x->want == EXCHANGE_LINGER ? UINT64_MAX : x->look_us;
+    return true;
+}
+
 /* Waits for the upstream, the caller, the beat or the next deadline. True: it is over. */
 static bool wait_for_more(struct exchange_client *client, struct running *x, enum exchange_end *end)
 {
     struct curl_waitfd caller = { .fd = x->request->caller_fd, .events = CURL_WAIT_POLLIN };
     unsigned n_callers = x->request->caller_fd >= 0 && x->want != EXCHANGE_LINGER ? 1 : 0;
     enum exchange_end means = EXCHANGE_END_ENOUGH;
-    uint64_t deadline, beat_us;
+    uint64_t deadline, beat_us, look_us;
     int ready;
 
-    if (!keep_beat(x, &beat_us)) {
+    if (!keep_beat(x, &beat_us) || !look_for_caller(x, &look_us)) {
         *end = EXCHANGE_END_CALLER_LEFT;
         return true;
     }
@@ -397,6 +414,7 @@ static bool wait_for_more(struct exchange_client *client, struct running *x, enu
         return true;
     }
     uint64_t until = beat_us < deadline ? beat_us : deadline;
+    until = look_us < until ? look_us : until;
     uint64_t wait_ms = until > now ? (until - now + US_PER_MS - 1) / US_PER_MS : 0;
     if (curl_multi_poll(client->multi, &caller, n_callers, (int)(wait_ms > 60000 ? 60000 : wait_ms),
                         &ready) != CURLM_OK) {
@@ -432,6 +450,8 @@ void exchange_run(struct exchange_client *client, const struct exchange_request 
         .want = EXCHANGE_MORE,
     };
     x.last_byte_us = x.start_us;
+    x.look_us =
+        request->look_for_caller == NULL ? UINT64_MAX : x.start_us + EXCHANGE_FIRST_LOOK_MS * US_PER_MS;
     prepare(&x, headers, client);
     if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
         while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))

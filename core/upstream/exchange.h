@@ -37,7 +37,11 @@ struct exchange_clocks {
     uint64_t chain_us;         /* clock_monotonic_us() at which the chain ends, until content; > 0 */
 };
 
-enum { EXCHANGE_HEADER_BYTES = 256 };
+enum {
+    EXCHANGE_HEADER_BYTES = 256,
+    EXCHANGE_FIRST_LOOK_MS = 30, /* when is first asked whether the caller has left */
+    EXCHANGE_LOOK_MS = 100,      /* and how often after that */
+};
 
 /* A header that is absent is empty, and so is one that holds more than
  * EXCHANGE_HEADER_BYTES or a control character: nothing that is said in so many
@@ -74,6 +78,13 @@ struct exchange_beat {
     int (*run)(void *ctx);
 };
 
+/* What is known of the caller, besides what caller_fd says. */
+enum exchange_caller {
+    EXCHANGE_CALLER_HERE,
+    EXCHANGE_CALLER_WATCHED, /* caller_fd says all: do not ask again */
+    EXCHANGE_CALLER_GONE,
+};
+
 struct exchange_request {
     const char *url;
     const char *const *headers; /* "Name: value", NULL-terminated; valid for the exchange */
@@ -81,6 +92,9 @@ struct exchange_request {
     struct exchange_clocks clocks;
     const struct exchange_beat *beat; /* NULL: none */
     int caller_fd;                    /* readable: the caller left. -1: not watched */
+    /* Asked now and then. NULL: as WATCHED. */
+    enum exchange_caller (*look_for_caller)(void *ctx);
+    void *caller;
 };
 
 enum exchange_end {

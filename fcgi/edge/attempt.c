@@ -202,6 +202,16 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
 
 /* --- the attempt --- */
 
+/* A web server looks at its client again when the reply has begun. */
+static enum exchange_caller look_for_caller(void *ctx)
+{
+    struct turn *turn = ctx;
+
+    if (turn->reply.is_started)
+        return EXCHANGE_CALLER_WATCHED;
+    return conn_has_caller_left(turn->request.conn) ? EXCHANGE_CALLER_GONE : EXCHANGE_CALLER_HERE;
+}
+
 static void exchange(struct attempt *a, const char *const *headers)
 {
     struct errand *errand = a->errand;
@@ -231,6 +241,8 @@ static void exchange(struct attempt *a, const char *const *headers)
         },
         .beat = &beat,
         .caller_fd = conn_watch_fd(turn->request.conn),
+        .look_for_caller = look_for_caller,
+        .caller = turn,
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
     exchange_run(turn->worker->client, &request, &receiver, &a->result);

@@ -26,7 +26,8 @@ static int init(struct engine_process *process, struct error *e)
 /* Script name and path info together, cut at PATH_BYTES. */
 static void read_path(const struct record_reader *request, char path[PATH_BYTES])
 {
-    struct span parts[] = { record_param(request, "SCRIPT_NAME"), record_param(request, "PATH_INFO") };
+    struct span parts[] = { span_cstr(record_param(request, "SCRIPT_NAME")),
+                            span_cstr(record_param(request, "PATH_INFO")) };
     size_t len = 0;
 
     for (size_t i = 0; i < 2; i++) {
@@ -89,7 +90,7 @@ static const struct page *find_page(const char *path)
 static void answer_health(struct engine_process *process, const struct record_reader *request,
                           const char *path, const char *id, struct buf *cgi)
 {
-    struct span method = record_param(request, "REQUEST_METHOD");
+    struct span method = span_cstr(record_param(request, "REQUEST_METHOD"));
     struct buf body;
     const struct page *page = find_page(path);
     if (page == NULL) {
@@ -139,7 +140,7 @@ static void answer(struct engine_process *process, const struct record_reader *r
     char path[PATH_BYTES], id[REQUEST_ID_MAX + 1];
 
     read_path(request, path);
-    request_choose_id(record_param(request, "HTTP_X_REQUEST_ID"), id);
+    request_choose_id(span_cstr(record_param(request, "HTTP_X_REQUEST_ID")), id);
     if (is_health)
         answer_health(process, request, path, id, cgi);
     else

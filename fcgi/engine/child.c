@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -73,10 +74,8 @@ void child_begin(struct engine_process *process, int master_pid)
     handle(SIGINT, end_at_once);
     handle(SIGQUIT, end_at_once);
     handle(SIGCHLD, SIG_DFL);
-    /* Noted only while waiting: a signal never cuts a read or a write short.
-     * SIGUSR1 never: libfcgi would take it for the end of the process. */
+    /* Noted only while waiting: a signal never cuts a read or a write short. */
     sigemptyset(&process->open_mask);
-    sigaddset(&process->open_mask, SIGUSR1);
     blocked = process->open_mask;
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGHUP);
@@ -124,19 +123,63 @@ static void serve_one(const struct engine_program *program, struct engine_proces
     scoreboard_enter(record, STAGE_IDLE);
 }
 
+/* What a worker waits for between requests: a connection, and signals, which are blocked
+ * all the time. As a descriptor they are seen also when connections never run out;
+ * epoll_pwait would let them in only when it waits. */
+struct idle_wait {
+    int epoll, signals;
+};
+
+static int idle_wait_open(struct idle_wait *idle, int listen_fd)
+{
+    struct epoll_event connection = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.fd = listen_fd };
+    struct epoll_event signal = { .events = EPOLLIN };
+    sigset_t awaited;
+
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGTERM);
+    sigaddset(&awaited, SIGHUP);
+    signal.data.fd = idle->signals = signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK);
+    idle->epoll = epoll_create1(EPOLL_CLOEXEC);
+    return idle->signals >= 0 && idle->epoll >= 0 &&
+                   epoll_ctl(idle->epoll, EPOLL_CTL_ADD, listen_fd, &connection) == 0 &&
+                   epoll_ctl(idle->epoll, EPOLL_CTL_ADD, idle->signals, &signal) == 0
+               ? 0
+               : ERR_SYSTEM;
+}
+
+/* Waits, or looks when the process is stopping. */
+static void idle_wait(const struct idle_wait *idle)
+{
+    struct epoll_event events[2];
+    struct signalfd_siginfo info;
+    int n = epoll_wait(idle->epoll, events, 2, stopping ? 0 : -1);
+
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.fd != idle->signals)
+            continue;
+        while (read(idle->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            if (info.ssi_signo == SIGTERM)
+                stopping = 1;
+            else
+                hung_up = 1;
+        }
+    }
+}
+
 int worker_run(const struct engine_program *program, struct engine_process *process,
                const struct listener *listener)
 {
     struct error e;
     struct conn conn;
-    struct epoll_event wanted = { .events = EPOLLIN | EPOLLEXCLUSIVE }, got;
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct idle_wait idle;
 
-    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener->fd, &wanted) != 0) {
+    if (idle_wait_open(&idle, listener->fd) != 0) {
         log_line(LOG_ERROR, "worker_failed", "epoll: %s", strerror(errno));
         return 1;
     }
-    if (conn_init(&conn, &e) != 0 || program->init_worker(process, &e) != 0) {
+    conn_init(&conn);
+    if (program->init_worker(process, &e) != 0) {
         log_line(LOG_ERROR, "worker_failed", "%s", e.text);
         return 1;
     }
@@ -145,10 +188,10 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
     for (bool is_called = true;; is_called = engine_take_hangup()) {
         if (is_called && program->refresh != NULL)
             program->refresh(process);
-        /* Who is woken takes what there is. One that is told to stop still takes
-         * what waits at a socket file of ours, which the master has removed: until
-         * there is nothing. At any other socket new ones could come for ever, and
-         * they are the successor's. */
+        idle_wait(&idle);
+        /* One that is told to stop still takes what waits at a socket file of ours, which
+         * the master has removed: until there is nothing. At any other socket new ones
+         * could come for ever, and they are the successor's. */
         if (stopping && listener->path[0] == '\0')
             return 0;
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -156,15 +199,13 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
             serve_one(program, process, &conn, fd);
             if (left > 0 && --left == 0)
                 return 0; /* who still waits in the queue is somebody else's: the master starts one */
-            engine_wait(process, 0); /* lets signals in */
             continue;
         }
         if (stopping)
             return 0;
         /* Out of descriptors or memory, or a socket that its master has shut down:
-         * epoll would come back at once, and not let a signal in. */
+         * epoll would come back at once. */
         if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
             engine_wait(process, 100);
-        epoll_pwait(epoll, &got, 1, -1, &process->open_mask);
     }
 }

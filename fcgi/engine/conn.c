@@ -7,103 +7,169 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/base/arena.h"
 #include "core/base/clock.h"
-#include "fcgi/engine/record.h"
 
 enum {
+    INPUT_BYTES = 16384, /* a request with its parameters and a usual body comes in one piece */
     DISCARD_MS = 1000,
     RECORDS_AT_ONCE = 16,
 };
 
-int conn_init(struct conn *conn, struct error *e)
+void conn_init(struct conn *conn)
 {
+    *conn = (struct conn){ .fd = -1, .in = xmalloc(INPUT_BYTES) };
+    record_reader_init(&conn->reader);
+}
+
+void conn_free(struct conn *conn)
+{
+    record_reader_free(&conn->reader);
+    caller_socket_end(&conn->caller);
+    free(conn->in);
     *conn = (struct conn){ .fd = -1 };
-    /* libfcgi waits for the peer when it closes a connection that it could not read. */
-    setenv("LIBFCGI_OS_CLOSE_POLL_TIMEOUT", "0", 1);
-    if (FCGX_Init() != 0 || FCGX_InitRequest(&conn->fcgi, -1, 0) != 0)
-        return error_set(e, ERR_SYSTEM, "libfcgi cannot start");
-    return 0;
 }
 
 void conn_set_stall(struct conn *conn, uint32_t stall_ms)
 {
-    struct timeval timeout = { .tv_sec = stall_ms / 1000, .tv_usec = (suseconds_t)(stall_ms % 1000) * 1000 };
     conn->stall_ms = stall_ms;
-    setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    /* libfcgi writes too: answers to what no web server sends with a request. */
-    setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 }
 
-/* libfcgi gives a connection up when a read of its is interrupted, and one with a
- * time bound is when the process is stopped and goes on (signal(7)). A poll is
- * not: a worker waits here for a request that has not come yet. */
-static bool is_coming(const struct conn *conn)
+static int wait_readable(int fd, uint64_t deadline_us)
 {
-    struct pollfd p = { .fd = conn->fd, .events = POLLIN };
-    return poll(&p, 1, (int)conn->stall_ms) > 0;
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    uint64_t now = clock_monotonic_us();
+
+    if (now >= deadline_us)
+        return ERR_TIMEOUT;
+    int r = poll(&p, 1, (int)((deadline_us - now + 999) / 1000));
+    if (r == 0)
+        return ERR_TIMEOUT;
+    return r > 0 || errno == EINTR ? 0 : ERR_CLIENT_GONE;
 }
 
-/* The same within a body: libfcgi has given out all that came before, and goes on
- * with the next record, unless it had just a part of that one's header. */
-static bool goes_on_after_interrupt(FCGX_Stream *in)
+/* Receives what the front end sends next: first into `out`, which may have no room, then
+ * into the buffer, which is empty. How many bytes, > 0, or an error. */
+static ssize_t receive(struct conn *conn, char *out, size_t room, uint64_t deadline_us)
 {
-    if (FCGX_GetError(in) != EINTR)
-        return false;
-    FCGX_ClearError(in);
-    in->isClosed = 0;
-    in->stop = in->rdNext; /* which has passed it where there was padding */
-    return true;
+    struct iovec places[2] = { { out, room }, { conn->in, INPUT_BYTES } };
+    struct msghdr message = { .msg_iov = room > 0 ? places : places + 1, .msg_iovlen = room > 0 ? 2 : 1 };
+
+    for (;;) {
+        ssize_t n = recvmsg(conn->fd, &message, MSG_DONTWAIT);
+        if (n > 0) {
+            conn->in_start = 0;
+            conn->in_end = (size_t)n > room ? (size_t)n - room : 0;
+            return n;
+        }
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            return ERR_CLIENT_GONE;
+        int r = errno == EINTR ? 0 : wait_readable(conn->fd, deadline_us);
+        if (r != 0)
+            return r;
+    }
 }
 
-/* libfcgi reads a request from a connection that it did not accept if its
- * structure looks like one with a kept connection. Its listening socket is -1:
- * after a peer that sends nonsense it would accept the next one, and fails
- * instead. The fields are public but not documented; test_conn watches them. */
+/* Looks at what is in the buffer, up to the next piece of the body. */
+static int take(struct conn *conn, size_t max, struct span *body)
+{
+    struct span left = span_of(conn->in + conn->in_start, conn->in_end - conn->in_start);
+    int r = record_reader_take(&conn->reader, &left, max, body);
+
+    conn->in_start = conn->in_end - left.len;
+    conn->is_input_read = conn->reader.has_ended;
+    return r;
+}
+
+/* All within stall_ms: a front end has the parameters when it connects. */
 static int read_params(struct conn *conn)
 {
-    if (!is_coming(conn)) {
-        close(conn->fd);
-        return ERR_FORMAT;
+    uint64_t deadline = clock_monotonic_us() + conn->stall_ms * US_PER_MS;
+    struct span body;
+    int r = 0;
+
+    while (r == 0 && !conn->reader.has_params) {
+        ssize_t n = receive(conn, NULL, 0, deadline);
+        r = n < 0 ? (int)n : take(conn, 0, &body);
     }
-    conn->fcgi.ipcFd = conn->fd;
-    conn->fcgi.keepConnection = 1;
-    if (FCGX_Accept_r(&conn->fcgi) != 0)
-        return ERR_FORMAT;
-    if (FCGX_GetError(conn->fcgi.in) == 0)
-        return 0;
-    FCGX_Free(&conn->fcgi, 1); /* the parameters broke off: libfcgi takes what there was for all */
-    return ERR_FORMAT;
+    return r;
+}
+
+/* What a request leaves in memory holds the caller's key. */
+static void forget_input(struct conn *conn)
+{
+    explicit_bzero(conn->in, INPUT_BYTES);
+    record_reader_reset(&conn->reader);
+    conn->in_start = conn->in_end = 0;
+}
+
+static void begin_caller(struct conn *conn)
+{
+    caller_socket_begin(&conn->caller, conn_param(conn, "SERVER_ADDR"), conn_param(conn, "SERVER_PORT"),
+                        conn_param(conn, "REMOTE_ADDR"), conn_param(conn, "REMOTE_PORT"));
+}
+
+bool conn_has_caller_left(struct conn *conn)
+{
+    return caller_socket_is_closed(&conn->caller);
 }
 
 int conn_begin(struct conn *conn, int fd, uint32_t stall_ms)
 {
-    FCGX_Request fresh = conn->fcgi;
-    *conn = (struct conn){ .fcgi = fresh, .fd = fd };
-    conn_set_stall(conn, stall_ms);
+    *conn = (struct conn){
+        .reader = conn->reader,
+        .in = conn->in,
+        .caller = conn->caller,
+        .fd = fd,
+        .stall_ms = stall_ms,
+    };
     int r = read_params(conn);
     if (r != 0) {
-        conn->fd = -1; /* it is closed */
-        conn->fcgi.ipcFd = -1;
-        return r;
+        forget_input(conn);
+        close(fd);
+        conn->fd = -1;
+        return r == ERR_STOPPED ? ERR_CLIENT_GONE : r;
     }
     conn->has_request = true;
+    begin_caller(conn);
     return 0;
 }
 
 void conn_begin_cgi(struct conn *conn, uint32_t stall_ms)
 {
     *conn = (struct conn){ .fd = STDOUT_FILENO, .is_cgi = true, .has_request = true, .stall_ms = stall_ms };
-    conn->fcgi.envp = environ;
+    begin_caller(conn);
     fcntl(STDOUT_FILENO, F_SETFL, fcntl(STDOUT_FILENO, F_GETFL) | O_NONBLOCK);
 }
 
 const char *conn_param(const struct conn *conn, const char *name)
 {
-    return FCGX_GetParam(name, conn->fcgi.envp);
+    return conn->is_cgi ? getenv(name) : record_param(&conn->reader, name);
+}
+
+void conn_each_param(const struct conn *conn, void (*see)(void *ctx, struct span name, const char *value),
+                     void *ctx)
+{
+    const char *name = NULL, *value = NULL;
+
+    if (!conn->is_cgi) {
+        while (record_next_param(&conn->reader, &name, &value))
+            see(ctx, span_cstr(name), value);
+        return;
+    }
+    for (char *const *p = environ; *p != NULL; p++) {
+        value = strchr(*p, '=');
+        if (value != NULL)
+            see(ctx, span_of(*p, (size_t)(value - *p)), value + 1);
+    }
+}
+
+bool conn_is_params_cut(const struct conn *conn)
+{
+    return conn->reader.is_params_cut;
 }
 
 int conn_watch_fd(const struct conn *conn)
@@ -113,11 +179,6 @@ int conn_watch_fd(const struct conn *conn)
         return conn->fd;
     /* A file is always readable; the write end of a pipe fails when its reader goes. */
     return fstat(conn->fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) ? conn->fd : -1;
-}
-
-char *const *conn_params(const struct conn *conn)
-{
-    return conn->fcgi.envp;
 }
 
 /* The CGI body ends where CONTENT_LENGTH says; the server need not close it. */
@@ -140,23 +201,43 @@ static ssize_t read_cgi(struct conn *conn, char *out, size_t room)
     return n;
 }
 
+/* A body that has not come yet is received where it is wanted, without a copy. */
+static ssize_t receive_body(struct conn *conn, char *out, size_t room)
+{
+    size_t next = record_reader_body_next(&conn->reader);
+    size_t wanted = next < room ? next : room;
+    ssize_t n = receive(conn, out, wanted, clock_monotonic_us() + conn->stall_ms * US_PER_MS);
+
+    if (n < 0)
+        return n;
+    size_t body = (size_t)n < wanted ? (size_t)n : wanted;
+    if (body > 0)
+        record_reader_skip_body(&conn->reader, body);
+    return (ssize_t)body;
+}
+
 static ssize_t read_fastcgi(struct conn *conn, char *out, size_t room)
 {
-    int want = room > 1 << 30 ? 1 << 30 : (int)room;
-    int n = 0;
+    size_t have = 0;
 
-    do
-        n += FCGX_GetStr(out + n, want - n, conn->fcgi.in);
-    while (n < want && goes_on_after_interrupt(conn->fcgi.in));
-    if (n < want) {
-        int error = FCGX_GetError(conn->fcgi.in);
-        if (error == EAGAIN || error == EWOULDBLOCK)
-            return ERR_TIMEOUT;
-        if (error != 0)
-            return ERR_CLIENT_GONE;
-        conn->is_input_read = true;
+    while (have < room && !conn->is_input_read) {
+        struct span body = { NULL, 0 };
+        if (conn->in_start < conn->in_end) {
+            if (take(conn, room - have, &body) != 0)
+                return ERR_CLIENT_GONE; /* an abort, or what is not FastCGI any more */
+            if (body.len > 0)
+                memcpy(out + have, body.ptr, body.len);
+            have += body.len;
+        } else if (have > 0) {
+            break;
+        } else {
+            ssize_t n = receive_body(conn, out, room);
+            if (n < 0)
+                return n;
+            have = (size_t)n;
+        }
     }
-    return n;
+    return (ssize_t)have;
 }
 
 ssize_t conn_read(struct conn *conn, char *out, size_t room)
@@ -313,9 +394,9 @@ int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_l
         return write_cgi(conn, left, n_left, is_last);
     do {
         struct train train;
-        train_fill(&train, (unsigned)conn->fcgi.requestId, left, &n_left);
+        train_fill(&train, conn->reader.request_id, left, &n_left);
         if (n_left == 0 && is_last)
-            train_end(&train, (unsigned)conn->fcgi.requestId);
+            train_end(&train, conn->reader.request_id);
         int r = send_all(conn, train.v, train.n);
         if (r != 0) {
             conn->is_broken = true;
@@ -366,8 +447,7 @@ void conn_close(struct conn *conn)
         return;
     if (!conn->is_input_read && !conn->is_broken)
         discard_input(conn->fd);
-    FCGX_Free(&conn->fcgi, 0); /* the streams and parameters; the descriptor is ours */
-    conn->fcgi.ipcFd = -1;
+    forget_input(conn);
     close(conn->fd);
     conn->fd = -1;
     conn->has_request = false;

@@ -2,9 +2,9 @@
  * One request of a front end: over one FastCGI connection, or as a CGI program
  * (RFC 3875) over the environment, standard input and output.
  *
- * FastCGI: libfcgi reads it (parameters and body); the reply is written here,
- * because libfcgi copies what it is given, cannot bound a blocked write, and
- * hides a second failure.
+ * FastCGI is spoken here, with record.h, and not through libfcgi: that bounds neither
+ * the parameters nor a blocked write, copies what it is given, leaves the caller's key in
+ * freed memory, and gives up a connection whose read a signal cut short.
  *
  * A connection carries one request: FCGI_KEEP_CONN is not honoured, or idle
  * connections of the web server would pin workers.
@@ -12,7 +12,6 @@
 #ifndef FCGI_ENGINE_CONN_H
 #define FCGI_ENGINE_CONN_H
 
-#include <fcgiapp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,9 +19,14 @@
 
 #include "core/base/err.h"
 #include "core/base/span.h"
+#include "fcgi/engine/caller.h"
+#include "fcgi/engine/record.h"
 
 struct conn {
-    FCGX_Request fcgi;
+    struct record_reader reader;
+    char *in; /* received, and not looked at yet: from in_start to in_end */
+    size_t in_start, in_end;
+    struct caller_socket caller;
     int fd;
     bool is_cgi;         /* fd is standard output, the body comes on standard input */
     bool has_request;    /* between conn_begin and conn_close */
@@ -34,12 +38,15 @@ struct conn {
     uint64_t blocked_us; /* waited for the front end, in all */
 };
 
-/* Once per process, after fork, before the first request. ERR_SYSTEM. */
-int conn_init(struct conn *conn, struct error *e);
+/* Once per process, before the first request. */
+void conn_init(struct conn *conn);
 
-/* Takes an accepted, blocking connection and reads the request's parameters.
- * ERR_FORMAT: what came was not FastCGI, or no more came for stall_ms (libfcgi
- * does not say which); the connection is closed. */
+/* Frees the memory that requests share. */
+void conn_free(struct conn *conn);
+
+/* Takes an accepted connection and reads the request's parameters, within stall_ms in
+ * all. ERR_FORMAT: what came was not FastCGI. ERR_TIMEOUT, ERR_CLIENT_GONE: it did not come
+ * to an end. The connection is closed then. */
 int conn_begin(struct conn *conn, int fd, uint32_t stall_ms);
 
 /* Instead of both: this process was started for one request, as a CGI program. */
@@ -48,8 +55,12 @@ void conn_begin_cgi(struct conn *conn, uint32_t stall_ms);
 /* A parameter (CGI meta-variable), or NULL. Valid until conn_close. */
 const char *conn_param(const struct conn *conn, const char *name);
 
-/* All parameters, "NAME=value", NULL-terminated. */
-char *const *conn_params(const struct conn *conn);
+/* Shows all parameters, one after the other. */
+void conn_each_param(const struct conn *conn, void (*see)(void *ctx, struct span name, const char *value),
+                     void *ctx);
+
+/* There were more than RECORD_PARAMS_MAX bytes of parameters, and not all are kept. */
+bool conn_is_params_cut(const struct conn *conn);
 
 /* Sets the bound that conn_begin was given. */
 void conn_set_stall(struct conn *conn, uint32_t stall_ms);
@@ -58,8 +69,13 @@ void conn_set_stall(struct conn *conn, uint32_t stall_ms);
  * once the body was read to its end. -1: departure is seen only by a write. */
 int conn_watch_fd(const struct conn *conn);
 
-/* Reads up to `room` bytes of the body: how many, 0 at its end, or ERR_TIMEOUT,
- * ERR_CLIENT_GONE. */
+/* Whether the caller is known to have left, although the front end has not said so
+ * (caller.h). False where that cannot be known. To be asked now and then while
+ * nothing is sent. */
+bool conn_has_caller_left(struct conn *conn);
+
+/* Reads up to `room` bytes of the body, as many as have come, and waits for the first:
+ * how many, 0 at its end, or ERR_TIMEOUT, ERR_CLIENT_GONE. */
 ssize_t conn_read(struct conn *conn, char *out, size_t room);
 
 /* Reads to the body's end, so that a departure can be seen. ERR_FORMAT: more

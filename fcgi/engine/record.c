@@ -1,18 +1,106 @@
 #include "fcgi/engine/record.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, ROLE_RESPONDER = 1, BEGIN_BODY_BYTES = 8 };
+#include "core/base/arena.h"
+
+enum { VERSION = 1, ROLE_RESPONDER = 1, BEGIN_BODY_BYTES = 8, PARAMS_FIRST_BYTES = 2048 };
 
 void record_reader_init(struct record_reader *reader)
 {
-    *reader = (struct record_reader){ .has_begun = false };
-    buf_init(&reader->params, RECORD_PARAMS_MAX);
+    *reader = (struct record_reader){ .have = 0 };
+}
+
+void record_reader_reset(struct record_reader *reader)
+{
+    if (reader->params != NULL)
+        explicit_bzero(reader->params, reader->params_len);
+    *reader = (struct record_reader){ .params = reader->params, .params_room = reader->params_room };
 }
 
 void record_reader_free(struct record_reader *reader)
 {
-    buf_free(&reader->params);
+    record_reader_reset(reader);
+    free(reader->params);
+    record_reader_init(reader);
+}
+
+/* What does not fit is dropped, and nothing after it is taken. */
+static void append_params(struct record_reader *r, struct span bytes)
+{
+    size_t need = r->params_len + bytes.len, room = r->params_room;
+
+    if (need > RECORD_PARAMS_MAX) {
+        r->is_params_cut = true;
+        need = RECORD_PARAMS_MAX;
+    }
+    if (need > room) {
+        for (room = room == 0 ? PARAMS_FIRST_BYTES : room; room < need; room *= 2)
+            continue;
+        char *larger = xmalloc(room); /* not realloc: it would leave keys where they were */
+        if (r->params != NULL) {
+            memcpy(larger, r->params, r->params_len);
+            explicit_bzero(r->params, r->params_len);
+            free(r->params);
+        }
+        r->params = larger;
+        r->params_room = room;
+    }
+    if (need > r->params_len)
+        memcpy(r->params + r->params_len, bytes.ptr, need - r->params_len);
+    r->params_len = need;
+}
+
+/* A length of one byte, or of four with the highest bit set. */
+static bool take_length(struct span *bytes, size_t *out)
+{
+    const unsigned char *p = (const unsigned char *)bytes->ptr;
+    size_t n = bytes->len > 0 && (p[0] & 0x80) != 0 ? 4 : 1;
+
+    if (bytes->len < n)
+        return false;
+    *out = n == 1 ? p[0] : ((size_t)(p[0] & 0x7f) << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
+    *bytes = span_of(bytes->ptr + n, bytes->len - n);
+    return true;
+}
+
+static bool take_pair(struct span *rest, struct span *name, struct span *value)
+{
+    size_t name_len, value_len;
+
+    if (!take_length(rest, &name_len) || !take_length(rest, &value_len) || name_len > rest->len ||
+        value_len > rest->len - name_len)
+        return false;
+    *name = span_of(rest->ptr, name_len);
+    *value = span_of(rest->ptr + name_len, value_len);
+    *rest = span_of(rest->ptr + name_len + value_len, rest->len - name_len - value_len);
+    return true;
+}
+
+static char *put_text(char *at, struct span text)
+{
+    memmove(at, text.ptr, text.len);
+    at[text.len] = '\0';
+    return at + text.len + 1;
+}
+
+/* Makes texts of the pairs, in place: the two lengths before each leave room for its NULs. */
+static int unpack_params(struct record_reader *r)
+{
+    struct span rest = span_of(r->params, r->params_len), name, value;
+    char *at = r->params;
+
+    while (rest.len > 0) {
+        bool is_whole = take_pair(&rest, &name, &value);
+        if (!is_whole && r->is_params_cut)
+            break;
+        if (!is_whole || memchr(name.ptr, '\0', name.len + value.len) != NULL)
+            return ERR_FORMAT; /* a NUL would make another text of it */
+        at = put_text(put_text(at, name), value);
+    }
+    r->params_len = (size_t)(at - r->params);
+    return 0;
 }
 
 /* A header is whole: what the record is, and whether it may come now. */
@@ -37,88 +125,124 @@ static int begin_record(struct record_reader *r)
     case RECORD_ABORT_REQUEST:
         return ERR_STOPPED;
     case RECORD_PARAMS:
-        if (r->has_params)
-            return ERR_FORMAT;
-        r->has_params = r->content_left == 0;
-        return 0;
+        return r->has_params ? ERR_FORMAT : 0;
     case RECORD_STDIN:
-        if (!r->has_params || r->has_ended)
-            return ERR_FORMAT;
-        r->has_ended = r->content_left == 0;
-        return 0;
+        return r->has_params && !r->has_ended ? 0 : ERR_FORMAT;
     default:
         return ERR_FORMAT;
     }
 }
 
-static int take_content(struct record_reader *r, struct span bytes)
+/* FCGI_BeginRequestBody: two bytes of role, flags, reserved; kept in params until it is whole. */
+static int take_beginning(struct record_reader *r, struct span bytes)
 {
-    if (!r->has_begun) {
-        /* FCGI_BeginRequestBody: two bytes of role, flags, reserved; kept in params until it is whole. */
-        int result = buf_append_span(&r->params, bytes);
-        if (result != 0 || r->params.len < BEGIN_BODY_BYTES)
-            return result;
-        const unsigned char *body = (const unsigned char *)r->params.data;
-        bool is_responder = body[0] == 0 && body[1] == ROLE_RESPONDER;
-        buf_clear(&r->params);
-        r->has_begun = true;
-        return is_responder ? 0 : ERR_FORMAT;
-    }
-    return r->header[1] == RECORD_PARAMS ? buf_append_span(&r->params, bytes) : 0; /* a body is not kept */
+    append_params(r, bytes);
+    if (r->params_len < BEGIN_BODY_BYTES)
+        return 0;
+    bool is_responder = r->params[0] == 0 && r->params[1] == ROLE_RESPONDER;
+    r->params_len = 0;
+    r->has_begun = true;
+    return is_responder ? 0 : ERR_FORMAT;
 }
 
-int record_reader_feed(struct record_reader *r, struct span bytes)
+/* A record has come whole, with its padding. */
+static int end_record(struct record_reader *r)
+{
+    bool was_empty = r->header[4] == 0 && r->header[5] == 0;
+
+    r->have = 0;
+    if (was_empty && r->header[1] == RECORD_STDIN)
+        r->has_ended = true;
+    if (!was_empty || r->header[1] != RECORD_PARAMS)
+        return 0;
+    int result = unpack_params(r);
+    r->has_params = result == 0;
+    return result;
+}
+
+static size_t at_most(size_t n, size_t max)
+{
+    return n < max ? n : max;
+}
+
+int record_reader_take(struct record_reader *r, struct span *bytes, size_t max, struct span *body)
 {
     int result = 0;
 
-    while (bytes.len > 0 && result == 0) {
+    *body = (struct span){ NULL, 0 };
+    while (bytes->len > 0 && body->len == 0 && result == 0) {
         size_t n;
         if (r->have < RECORD_HEADER_BYTES) {
-            n = RECORD_HEADER_BYTES - r->have < bytes.len ? RECORD_HEADER_BYTES - r->have : bytes.len;
-            memcpy(r->header + r->have, bytes.ptr, n);
+            n = at_most(RECORD_HEADER_BYTES - r->have, bytes->len);
+            memcpy(r->header + r->have, bytes->ptr, n);
             r->have += n;
             if (r->have == RECORD_HEADER_BYTES)
                 result = begin_record(r);
         } else if (r->content_left > 0) {
-            n = r->content_left < bytes.len ? r->content_left : bytes.len;
+            bool is_body = r->header[1] == RECORD_STDIN;
+            n = at_most(at_most(r->content_left, bytes->len), is_body ? max : SIZE_MAX);
+            if (n == 0)
+                break; /* nobody wants the body now */
             r->content_left -= n;
-            result = take_content(r, span_of(bytes.ptr, n));
+            if (is_body)
+                *body = span_of(bytes->ptr, n);
+            else if (!r->has_begun)
+                result = take_beginning(r, span_of(bytes->ptr, n));
+            else
+                append_params(r, span_of(bytes->ptr, n));
         } else {
-            n = r->padding_left < bytes.len ? r->padding_left : bytes.len;
+            n = at_most(r->padding_left, bytes->len);
             r->padding_left -= n;
         }
-        bytes = span_of(bytes.ptr + n, bytes.len - n);
-        if (r->have == RECORD_HEADER_BYTES && r->content_left == 0 && r->padding_left == 0)
-            r->have = 0;
+        *bytes = span_of(bytes->ptr + n, bytes->len - n);
+        if (result == 0 && r->have == RECORD_HEADER_BYTES && r->content_left == 0 && r->padding_left == 0)
+            result = end_record(r);
     }
     return result;
 }
 
-/* A length of one byte, or of four with the highest bit set. */
-static bool take_length(struct span *bytes, size_t *out)
+int record_reader_feed(struct record_reader *reader, struct span bytes)
 {
-    const unsigned char *p = (const unsigned char *)bytes->ptr;
-    size_t n = bytes->len > 0 && (p[0] & 0x80) != 0 ? 4 : 1;
+    struct span body;
+    int result = 0;
 
-    if (bytes->len < n)
+    while (bytes.len > 0 && result == 0)
+        result = record_reader_take(reader, &bytes, SIZE_MAX, &body);
+    return result;
+}
+
+size_t record_reader_body_next(const struct record_reader *r)
+{
+    return r->have == RECORD_HEADER_BYTES && r->header[1] == RECORD_STDIN ? r->content_left : 0;
+}
+
+void record_reader_skip_body(struct record_reader *r, size_t len)
+{
+    r->content_left -= len;
+    if (r->content_left == 0 && r->padding_left == 0)
+        r->have = 0;
+}
+
+bool record_next_param(const struct record_reader *reader, const char **name, const char **value)
+{
+    if (!reader->has_params || reader->params_len == 0)
         return false;
-    *out = n == 1 ? p[0] : ((size_t)(p[0] & 0x7f) << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
-    *bytes = span_of(bytes->ptr + n, bytes->len - n);
+    const char *at = *name == NULL ? reader->params : *value + strlen(*value) + 1;
+    if (at == reader->params + reader->params_len)
+        return false;
+    *name = at;
+    *value = at + strlen(at) + 1;
     return true;
 }
 
-struct span record_param(const struct record_reader *reader, const char *name)
+const char *record_param(const struct record_reader *reader, const char *name)
 {
-    struct span rest = buf_span(&reader->params);
-    size_t name_len, value_len;
+    const char *found = NULL, *value = NULL;
 
-    while (take_length(&rest, &name_len) && take_length(&rest, &value_len) && name_len <= rest.len &&
-           value_len <= rest.len - name_len) {
-        if (span_is(span_of(rest.ptr, name_len), name))
-            return span_of(rest.ptr + name_len, value_len);
-        rest = span_of(rest.ptr + name_len + value_len, rest.len - name_len - value_len);
-    }
-    return (struct span){ NULL, 0 };
+    while (record_next_param(reader, &found, &value))
+        if (strcmp(found, name) == 0)
+            return value;
+    return NULL;
 }
 
 void record_put_header(unsigned char out[RECORD_HEADER_BYTES], enum record_type type, unsigned request_id,

@@ -1,9 +1,9 @@
 /*
- * FastCGI on the wire, for the process that serves many connections at once and
- * must not block: a parser that is fed bytes as they come, and the records of a
- * whole reply. (Workers read through libfcgi and write through conn.h.)
+ * FastCGI on the wire: a parser that is fed bytes as they come, for workers and for
+ * the process that serves many connections at once; and the records of a whole reply.
  *
- * Pure. FastCGI 1.0, sections 3.3 to 5.5.
+ * Pure. FastCGI 1.0, sections 3.3 to 5.5. A responder's requests, one per connection;
+ * management records, which no web server sends, are refused.
  */
 #ifndef FCGI_ENGINE_RECORD_H
 #define FCGI_ENGINE_RECORD_H
@@ -31,29 +31,46 @@ enum record_type {
     RECORD_STDOUT = 6,
 };
 
-/* A request that arrives. Zero, with record_reader_init, is the beginning. */
+/* A request that arrives. */
 struct record_reader {
     unsigned char header[RECORD_HEADER_BYTES];
     size_t have;         /* bytes of header */
     size_t content_left; /* of the record in hand */
     size_t padding_left;
-    struct buf params; /* name-value pairs as they come, at most RECORD_PARAMS_MAX */
+    char *params; /* as they come; from has_params on "NAME\0VALUE\0…" */
+    size_t params_len, params_room;
     uint16_t request_id;
     bool has_begun;
-    bool has_params; /* the empty PARAMS record has come: the request can be answered */
-    bool has_ended;  /* the empty STDIN record has come: nothing follows */
+    bool has_params;    /* the empty PARAMS record has come: the request can be answered */
+    bool is_params_cut; /* there were more than RECORD_PARAMS_MAX bytes: those beyond were dropped */
+    bool has_ended;     /* the empty STDIN record has come whole: nothing follows */
 };
 
 void record_reader_init(struct record_reader *reader);
+
+/* Forgets a request and keeps the memory, which is overwritten: parameters hold keys. */
+void record_reader_reset(struct record_reader *reader);
 void record_reader_free(struct record_reader *reader);
 
-/* Takes the next bytes. ERR_FORMAT: this is not a FastCGI responder request.
- * ERR_LIMIT: too many parameters. ERR_STOPPED: it was aborted. After any of them
- * the reader takes no more. */
+/* Takes from the front of *bytes, until there is a piece of the body, of at most `max`
+ * bytes: *body, which points into them; or until there are no more, and *body is empty.
+ * ERR_FORMAT: this is not a FastCGI responder request. ERR_STOPPED: it was aborted.
+ * After either the reader takes no more. */
+int record_reader_take(struct record_reader *reader, struct span *bytes, size_t max, struct span *body);
+
+/* The same for who wants no body. */
 int record_reader_feed(struct record_reader *reader, struct span bytes);
 
-/* A parameter's value; an empty span with ptr NULL if it is absent. */
-struct span record_param(const struct record_reader *reader, const char *name);
+/* How many bytes of the body come next, whatever they are; 0: something else does.
+ * Who receives them elsewhere says so. */
+size_t record_reader_body_next(const struct record_reader *reader);
+void record_reader_skip_body(struct record_reader *reader, size_t len);
+
+/* A parameter's value, with a NUL behind it; NULL if it is absent, or not all have come. */
+const char *record_param(const struct record_reader *reader, const char *name);
+
+/* The parameter behind *name, and its value; the first for NULL. False: there is none. */
+bool record_next_param(const struct record_reader *reader, const char **name, const char **value);
 
 /* Eight bytes. */
 void record_put_header(unsigned char out[RECORD_HEADER_BYTES], enum record_type type, unsigned request_id,

@@ -28,14 +28,11 @@ void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1])
     out[given.len] = '\0';
 }
 
-static size_t header_bytes(struct conn *conn)
+/* As HTTP has it: ": " and CR LF, less the prefix of the parameter. */
+static void add_header_bytes(void *total, struct span name, const char *value)
 {
-    size_t total = 0;
-    for (char *const *p = conn_params(conn); p != NULL && *p != NULL; p++) {
-        if (strncmp(*p, "HTTP_", 5) == 0)
-            total += strlen(*p) - 5 + 3; /* ": " for "=", CR LF, less the prefix */
-    }
-    return total;
+    if (name.len >= 5 && memcmp(name.ptr, "HTTP_", 5) == 0)
+        *(size_t *)total += name.len - 5 + strlen(value) + 4;
 }
 
 static const char *or_empty(const char *text)
@@ -57,13 +54,17 @@ int request_read(struct request *request, struct conn *conn, struct arena *arena
                              or_empty(conn_param(conn, "PATH_INFO"))),
         .max_body_bytes = max_body_bytes,
     };
-    size_t bytes = header_bytes(conn);
-    if (bytes <= max_header_bytes)
+    size_t bytes = 0;
+    conn_each_param(conn, add_header_bytes, &bytes);
+    if (bytes <= max_header_bytes && !conn_is_params_cut(conn))
         return 0;
     *failure = (struct failure){
         .kind = FAILURE_HEADERS_TOO_LARGE,
-        .message = arena_printf(arena, "The request's headers have %zu bytes; at most %zu are allowed.",
-                                bytes, max_header_bytes),
+        .message =
+            conn_is_params_cut(conn)
+                ? arena_printf(arena, "The request's parameters have more than %d bytes.", RECORD_PARAMS_MAX)
+                : arena_printf(arena, "The request's headers have %zu bytes; at most %zu are allowed.", bytes,
+                               max_header_bytes),
     };
     return ERR_LIMIT;
 }

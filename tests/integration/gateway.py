@@ -224,7 +224,6 @@ class Gateway:
             f"{mount}/chat/completions",
             chat.request(model_name, stream),
             headers={"x-request-id": request_id} | (headers or {}),
-            seconds_to_accept=0.02,
             **options,
         )
         call.request_id = request_id

@@ -26,17 +26,9 @@ class Reply:
 
 
 class Call:
-    """One request under way.
+    """One request under way."""
 
-    A request that is there, whole, when lighttpd accepts its connection leaves
-    lighttpd without any interest in that connection until the reply begins: a
-    departure is then reported to nobody (1.4.69, connections.c:
-    connection_set_fdevent_interest has nothing for CON_STATE_HANDLE_REQUEST).
-    Clients that write headers and body apart, or take their time after the
-    connect, do not meet this; tests that leave set `seconds_to_accept`.
-    """
-
-    def __init__(self, port, raw, timeout=20.0, receive_buffer=None, seconds_to_accept=0.0):
+    def __init__(self, port, raw, timeout=20.0, receive_buffer=None):
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -44,7 +36,6 @@ class Call:
         self.socket.connect(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received = b""
-        time.sleep(seconds_to_accept)
         self.socket.sendall(raw)
 
     def read_some(self):

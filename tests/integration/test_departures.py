@@ -2,6 +2,7 @@
 leaves. 200 ms is the promise; the rest is the test machine's."""
 
 import json
+import signal
 import time
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import chat
 from fastcgi import FastCgiCall, request_params
 from processes import ROOT
-from scripts import JSON, answer, data, end, flood, hang, head
+from scripts import JSON, answer, data, end, flood, hang, head, pause
 from tree import Tree, hostile, model
 
 TREE = Tree(model("m", hostile("a", "k1"), hostile("b", "k2")), clientStallTimeoutMs=1500)
@@ -48,6 +49,34 @@ def test_a_departed_caller_closes_the_upstream(gateway, is_stream, script, seen,
     assert event["attempts"][-1]["fault"] == "none"
     assert not event["attempts"][-1]["counts_for_health"]
     assert len(gateway.upstream.records) == 1, "a departure must not fall back"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_caller_that_lighttpd_does_not_look_at_is_looked_at_by_us(gateway, is_stream, way):
+    """A request that is there, whole, when its new connection is accepted leaves lighttpd
+    without any interest in that connection until the reply begins: connections.c of 1.4.69,
+    connection_set_fdevent_interest, has nothing for CON_STATE_HANDLE_REQUEST."""
+    gateway.script("m", "k1", [hang()])
+    gateway.lighttpd.signal(signal.SIGSTOP)
+    call = gateway.begin("m", is_stream)
+    gateway.lighttpd.signal(signal.SIGCONT)
+    record = gateway.upstream.wait_record()
+    time.sleep(0.15)
+    left = getattr(call, way)()
+    assert record.wait_closed() - left < PROMISED_S + SLACK_S
+    assert gateway.event(call)["end"] == "client_gone"
+
+
+def test_a_caller_whose_addresses_say_nothing_is_waited_for(gateway):
+    """As behind a web server on another machine, or one that tells its client's client."""
+    gateway.script("m", "k1", [pause(0.5), *answer(200, chat.completion())])
+    body = json.dumps(chat.request("m")).encode()
+    params = request_params("/v1/chat/completions", len(body), gateway.caller_key)
+    params |= {"REMOTE_ADDR": "192.0.2.1", "REMOTE_PORT": "4711", "SERVER_ADDR": "127.0.0.1", "SERVER_PORT": "80"}
+    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params)
+    call.send_body(body)
+    assert call.reply().status == 200
 
 
 @pytest.mark.parametrize("way", ["close", "half_close", "abort"])

@@ -305,6 +305,18 @@ START_TEST(ids_of_two_calls_differ)
 }
 END_TEST
 
+START_TEST(ids_do_not_repeat)
+{
+    enum { N = 2000 };
+    static char ids[N][REQUEST_ID_TEXT_BYTES];
+    for (int i = 0; i < N; i++)
+        ids_request_id(ids[i]);
+    qsort(ids, N, sizeof(ids[0]), (int (*)(const void *, const void *))strcmp);
+    for (int i = 1; i < N; i++)
+        ck_assert_str_ne(ids[i - 1], ids[i]);
+}
+END_TEST
+
 START_TEST(ids_of_a_parent_and_its_child_differ)
 {
     int ends[2];
@@ -594,6 +606,7 @@ int main(void)
     tcase_add_test(values, uuid7_has_its_time_version_and_variant_where_rfc_9562_puts_them);
     tcase_add_test(values, uuid7_sorts_by_time_to_the_microsecond);
     tcase_add_test(values, ids_of_two_calls_differ);
+    tcase_add_test(values, ids_do_not_repeat);
     tcase_add_test(values, ids_of_a_parent_and_its_child_differ);
     tcase_add_test(values, hex_is_lower_case_and_ended);
     tcase_add_test(values, clock_writes_utc_with_microseconds);

@@ -42,6 +42,12 @@ static struct receiver receiver;
 static struct exchange_clocks clocks;
 static const char *const *extra_headers;
 static int caller_fd;
+static struct look {
+    enum exchange_caller answers[8]; /* the last one again and again */
+    size_t n_answers;                /* 0: nobody looks */
+    unsigned looks;
+    uint64_t first_us, last_us;
+} look;
 static uint64_t took_us;
 
 static void set_up(void)
@@ -59,6 +65,7 @@ static void set_up(void)
     metronome = (struct metronome){ 0 };
     extra_headers = NULL;
     caller_fd = -1;
+    look = (struct look){ .n_answers = 0 };
 }
 
 static void tear_down(void)
@@ -127,6 +134,16 @@ static int run_beat(void *ctx)
 }
 
 /* POSTs `body`, with one of its bytes replaced, so that it is in pieces. */
+static enum exchange_caller look_for_caller(void *ctx)
+{
+    (void)ctx;
+    look.last_us = clock_monotonic_us();
+    if (look.looks == 0)
+        look.first_us = look.last_us;
+    size_t i = look.looks++;
+    return look.answers[i < look.n_answers ? i : look.n_answers - 1];
+}
+
 static struct exchange_result post_to(const char *url, struct span body)
 {
     const struct exchange_receiver calls = { .ctx = &receiver, .on_head = on_head, .on_data = on_data };
@@ -143,6 +160,7 @@ static struct exchange_result post_to(const char *url, struct span body)
         .clocks = clocks,
         .beat = &beat,
         .caller_fd = caller_fd,
+        .look_for_caller = look.n_answers > 0 ? look_for_caller : NULL,
     };
     buf_free(&receiver.body);
     buf_init(&receiver.body, REQUEST_BYTES_MAX);
@@ -590,6 +608,32 @@ START_TEST(a_caller_that_leaves_is_noticed_in_every_phase)
 }
 END_TEST
 
+START_TEST(a_caller_is_looked_for_until_it_is_gone)
+{
+    look = (struct look){ .answers = { EXCHANGE_CALLER_HERE, EXCHANGE_CALLER_HERE, EXCHANGE_CALLER_GONE },
+                          .n_answers = 3 };
+    server_start(&server, NULL, 0);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_CALLER_LEFT);
+    ck_assert_uint_eq(look.looks, 3);
+    ck_assert_uint_ge(look.last_us - look.first_us, 2 * EXCHANGE_LOOK_MS * US_PER_MS);
+    ck_assert_uint_ge(took_us, (EXCHANGE_FIRST_LOOK_MS + 2 * EXCHANGE_LOOK_MS) * US_PER_MS);
+    ck_assert_uint_lt(took_us, (EXCHANGE_FIRST_LOOK_MS + 2 * EXCHANGE_LOOK_MS + LATE_MS) * US_PER_MS);
+}
+END_TEST
+
+START_TEST(a_caller_that_is_watched_is_not_looked_for_again)
+{
+    look = (struct look){ .answers = { EXCHANGE_CALLER_WATCHED }, .n_answers = 1 };
+    START({ { { 400, OK_REPLY } }, KEEP });
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_eq(look.looks, 1);
+}
+END_TEST
+
 START_TEST(a_caller_that_left_before_is_noticed_at_once)
 {
     int theirs;
@@ -922,6 +966,8 @@ int main(void)
     tcase_add_loop_test(ends, a_caller_that_leaves_is_noticed_in_every_phase, 0,
                         2 * (int)COUNT(slow_replies));
     tcase_add_test(ends, a_caller_that_left_before_is_noticed_at_once);
+    tcase_add_test(ends, a_caller_is_looked_for_until_it_is_gone);
+    tcase_add_test(ends, a_caller_that_is_watched_is_not_looked_for_again);
     tcase_add_loop_test(ends, a_receiver_that_stops_stops_the_exchange, 0, 4);
     tcase_add_test(ends, a_beat_runs_whenever_it_is_due_before_a_reply_and_within_it);
     tcase_add_test(ends, a_beat_that_is_not_due_does_not_run);

@@ -60,17 +60,16 @@ static int voice_init(struct engine_process *process, struct error *error)
 static void voice_answer(struct engine_process *process, const struct record_reader *request, bool is_health,
                          struct buf *cgi)
 {
-    struct span name = record_param(request, "NAME");
+    const char *name = record_param(request, "NAME");
     (void)process;
-    buf_printf(cgi, "%s %.*s", is_health ? "health" : "overflow", (int)name.len,
-               name.len > 0 ? name.ptr : "");
-    if (record_param(request, "LARGE").ptr != NULL) {
+    buf_printf(cgi, "%s %s", is_health ? "health" : "overflow", name != NULL ? name : "");
+    if (record_param(request, "LARGE") != NULL) {
         for (int i = 0; i < LARGE_BYTES / 10; i++)
             buf_append_cstr(cgi, "0123456789");
     }
     int turn = shared->n_answers++;
-    if (turn < ORDER_MAX && name.len > 0)
-        shared->order[turn] = name.ptr[0];
+    if (turn < ORDER_MAX && name != NULL)
+        shared->order[turn] = name[0];
 }
 
 static const struct overflow_voice voice = { .init = voice_init, .answer = voice_answer };

@@ -6,7 +6,6 @@
 #include "fcgi/engine/reply.h"
 #include "tests/unit/fcgi_client.h"
 
-static struct error e;
 static struct conn conn;
 static struct reply reply;
 static struct arena *arena;
@@ -20,7 +19,7 @@ static void set_up(void)
     int pair[2];
 
     arena = arena_new();
-    ck_assert_int_eq(conn_init(&conn, &e), 0);
+    conn_init(&conn);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     front = pair[0];
     buf_init(&wire, 1000);
@@ -39,6 +38,7 @@ static void tear_down(void)
     reply_free(&reply);
     close(front);
     conn_close(&conn);
+    conn_free(&conn);
     arena_free(arena);
 }
 

@@ -19,7 +19,7 @@ static void set_up(void)
 {
     int pair[2];
     arena = arena_new();
-    ck_assert_int_eq(conn_init(&conn, &e), 0);
+    conn_init(&conn);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     front = pair[0];
     conn.fd = pair[1];
@@ -30,6 +30,7 @@ static void tear_down(void)
 {
     close(front);
     conn_close(&conn);
+    conn_free(&conn);
     arena_free(arena);
 }
 
