@@ -1,6 +1,6 @@
 # llm-router: `make help` lists the targets.
 #
-# Variables: PORT, RUN_DIR, WORKERS (make run); TESTS (make integration: pytest's arguments);
+# Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run); TESTS (make integration: pytest's arguments);
 # FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
 # SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
 
@@ -57,10 +57,12 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fu
 C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
 
 BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev
-RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
+SERVER_PACKAGES := postgresql redis-server
+RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
+	$(if $(filter postgres,$(STORE)),$(SERVER_PACKAGES))
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
-TEST_PACKAGES := $(RUN_PACKAGES) check jq libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
+TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) check jq libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev

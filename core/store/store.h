@@ -127,7 +127,15 @@ int store_versions(struct store *store, const char *key, size_t max, struct aren
 int store_get_version(struct store *store, const char *key, const char *version, struct arena *arena,
                       struct store_value *out, struct error *e);
 
-/* The last `max` lines of the audit log, the newest first: a JSON array, arena memory. */
+/*
+ * The last `max` lines of the audit log, the newest first: a JSON array of
+ *
+ *   {"time", "actor", "action", "object", "key", "versionBefore", "versionAfter",
+ *    "sourceAddress", "requestId", "changes": [{"field", "before", "after"}, …]}
+ *
+ * with null where nothing was told, or there was no value before. Arena memory.
+ * ERR_LIMIT: more than 16 MiB. (The state directory leaves out what is older than that.)
+ */
 int store_audit_log(struct store *store, size_t max, struct arena *arena, struct span *json, struct error *e);
 
 /* A number that differs whenever any value may have changed since another call;

@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 
-from fastcgi import FastCgiCall
+from fastcgi import FastCgiCall, connect
 from gateway import Gateway
 from operator_shell import Database, Directory
 from processes import BROKEN, Process, program, wait_until
@@ -51,7 +51,7 @@ class Admin:
         self.gateway = gateway
         self.socket = gateway.run_dir / (name + ".sock")
         self.token = f"admin-canary-{secrets.token_hex(16)}"
-        self.token_file = gateway.folder / "admin.token"
+        self.token_file = gateway.folder / f"{name}.token"
         self.token_file.write_text(self.token + "\n")
         self.process = Process(
             [program("llm-router-admin"), "--listen", f"unix:{self.socket}", *flags],
@@ -60,11 +60,15 @@ class Admin:
         )
 
     def wait_for_socket(self):
-        def is_there():
+        def listens():
             assert self.process.is_running(), self.process.log_text()
-            return self.socket.exists()
+            try:
+                connect(self.socket).close()
+            except OSError:
+                return False
+            return True
 
-        wait_until(is_there, "llm-router-admin listens")
+        wait_until(listens, "llm-router-admin listens")
 
     def ask(self, method, path=CONFIG, body=b"", headers=None, key="admin"):
         token = self.token if key == "admin" else key

@@ -84,9 +84,9 @@ def administer(admin):
     return replies, key
 
 
-def everything_on_disk(gateway):
+def everything_on_disk(gateway, admin):
     """RUN_DIR, STATE_DIR and all logs; not the files that we gave the secrets in."""
-    given = {gateway.master_key_file, gateway.folder / "admin.token"}
+    given = {gateway.master_key_file, admin.token_file}
     paths = [path for path in gateway.folder.rglob("*") if path.is_file() and path not in given]
     assert {"llm-router.map", "llm-router.log", "cgi.log", "LLM_ROUTER_CONFIG.json"} <= {path.name for path in paths}
     return {str(path): path.read_bytes() for path in paths}
@@ -110,7 +110,7 @@ def test_after_all_of_it_no_place_holds_a_secret(admin):
     replies += kill_a_worker_and_be_shed(gateway) + ask_by_cgi(gateway)
     more, key = administer(admin)
     shown = {f"a reply of {reply.status}": reply.body + str(reply.headers).encode() for reply in replies + more}
-    shown |= everything_on_disk(gateway)
+    shown |= everything_on_disk(gateway, admin)
     shown |= everything_of_processes(gateway.router, admin.process, gateway.lighttpd)
     master = base64.b64decode(gateway.master_key)
     assert_clean([*all_secrets(gateway), admin.token, key], shown)
