@@ -19,6 +19,7 @@ static int rotate_tree(const struct invocation *call, struct session *session, s
     return CTL_OK;
 }
 
+/* Of *report only the numbers outlive this: the texts are memory of the attempt. */
 static int compose_rotated(const struct invocation *call, struct session *session,
                            const struct store_value *current, void *report, struct composed *out)
 {
@@ -31,7 +32,6 @@ static int compose_rotated(const struct invocation *call, struct session *sessio
 static int report_counts(const struct invocation *call, const struct config_rotation *report,
                          const char *verb)
 {
-    ctl_print_faults(&report->undecryptable);
     return ctl_printf(call, "keys %s: %zu; open with the current master key already: %zu\n", verb,
                       report->rotated, report->current);
 }
@@ -44,8 +44,13 @@ static int rotate_dry(const struct invocation *call, struct session *session)
     int status = session_get(call, session, ENTRY_LLM_ROUTER_CONFIG, &tree);
     if (status == CTL_OK)
         status = rotate_tree(call, session, tree.raw, &ignored, &report);
-    if (status == CTL_OK)
+    if (status == CTL_OK) {
+        ctl_print_faults(&report.undecryptable);
         status = report_counts(call, &report, "that would be encrypted anew");
+    }
+    if (status == CTL_OK && report.undecryptable.count > 0)
+        status = ctl_fail(call, CTL_REFUSED, "keys that neither master key opens: %zu",
+                          report.undecryptable.count + report.undecryptable.dropped);
     return status;
 }
 

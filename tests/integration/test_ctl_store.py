@@ -407,6 +407,9 @@ def test_a_key_that_neither_master_key_opens_does_not_hold_the_others_up(operato
     foreign = operator.do("encrypt", "--model", "m", "--key-id", "x", stdin=operator.new_key()).strip()
     operator.edit_stored(lambda tree: keys_of(tree)[1].update(ciphertext=foreign))
     operator.new_master_key()
+    done = operator.run("rotate", "--dry-run")
+    assert done.returncode == 1 and "anew: 1;" in done.stdout and "neither master key opens: 1" in done.stderr
+    assert "/llm/models/m/upstreams/0/keys/1" in done.stderr
     done = operator.run("rotate")
     assert done.returncode == 1 and "keys encrypted anew: 1;" in done.stdout
     assert "/llm/models/m/upstreams/0/keys/1" in done.stderr and "m|b" in done.stderr
