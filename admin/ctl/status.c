@@ -12,7 +12,8 @@ enum { STATUS_LIMIT_BYTES = 16 * 1024 * 1024, WORKERS_MAX = 4096 };
 /* All that is known. */
 struct view {
     struct store_health store;
-    const char *version; /* of the tree in force; "" without one */
+    const char *store_problem; /* NULL: it was asked */
+    const char *version;       /* of the tree in force; "" without one */
     const char *time, *author;
     struct span here; /* as the health socket tells it; ptr NULL: nobody answers */
     const char *here_problem;
@@ -23,14 +24,16 @@ struct view {
 
 static bool is_current(const struct view *view, const struct store_instance *instance)
 {
-    return strcmp(instance->version, view->version) == 0 && instance->workers > 0 &&
-           instance->workers_current == instance->workers;
+    return view->store_problem == NULL && strcmp(instance->version, view->version) == 0 &&
+           instance->workers > 0 && instance->workers_current == instance->workers;
 }
 
 /* Whether somebody serves, and all of them the version in force. */
 static bool is_all_current(const struct view *view)
 {
     bool is_here = view->here.ptr != NULL;
+    if (view->store_problem != NULL)
+        return false;
     for (size_t i = 0; i < view->n_instances; i++)
         if (!is_current(view, &view->instances[i]))
             return false;
@@ -67,7 +70,7 @@ static uint32_t count_of(const struct json_value *value)
                : 0;
 }
 
-/* The instance on this host. That none answers is a finding, not a failure. */
+/* The instance on this host. That none answers is a finding. */
 static void ask_here(const struct invocation *call, struct view *view)
 {
     struct json_value found[PLACE_COUNT];
@@ -94,19 +97,18 @@ static void ask_here(const struct invocation *call, struct view *view)
     };
 }
 
-static int ask_store(const struct invocation *call, struct session *session, struct view *view)
+/* What is in force. A store that is away is a finding too: the instance may serve on. */
+static void ask_store(const struct invocation *call, struct session *session, struct view *view)
 {
     const char *name = entry_name(ENTRY_LLM_ROUTER_CONFIG);
     struct store_version *last = arena_new_of(call->arena, struct store_version);
-    struct store_value tree;
+    struct store_value tree = { .version = "" };
     struct error e;
     size_t n = 0, total;
 
     int r = store_get(session->store, name, call->arena, &tree, &e);
-    if (r == ERR_NOT_FOUND) {
-        tree.version[0] = '\0';
+    if (r == ERR_NOT_FOUND)
         r = 0;
-    }
     if (r == 0)
         r = store_versions(session->store, name, 1, call->arena, last, &n, &total, &e);
     if (r == 0) {
@@ -115,14 +117,13 @@ static int ask_store(const struct invocation *call, struct session *session, str
             r = 0;
     }
     if (r != 0)
-        return ctl_fail(call, CTL_REFUSED, "%s", e.text);
+        view->store_problem = arena_strdup(call->arena, e.text);
     view->version = arena_strdup(call->arena, tree.version);
     if (n > 0 && strcmp(last->version, view->version) == 0) {
         view->time = last->time;
         view->author = last->author;
     }
     store_health(session->store, &view->store);
-    return CTL_OK;
 }
 
 static const char *kind_of(const struct view *view)
@@ -137,13 +138,19 @@ static int print_instance(const struct invocation *call, const struct view *view
                       instance->version[0] == '\0' ? "-" : instance->version,
                       instance->since[0] == '\0' ? "-" : instance->since,
                       instance->source[0] == '\0' ? "-" : instance->source, instance->workers_current,
-                      instance->workers, is_current(view, instance) ? "current" : "has not switched");
+                      instance->workers,
+                      view->store_problem != NULL  ? "-"
+                      : is_current(view, instance) ? "current"
+                                                   : "has not switched");
 }
 
 static int print_text(const struct invocation *call, const struct view *view)
 {
-    int status = ctl_printf(call, "store: %s\nin force: %s", kind_of(view),
-                            view->version[0] == '\0' ? "no tree" : view->version);
+    int status = ctl_printf(call, "store: %s", kind_of(view));
+    if (status == CTL_OK && view->store_problem != NULL)
+        status = ctl_printf(call, ", %s", view->store_problem);
+    else if (status == CTL_OK)
+        status = ctl_printf(call, "\nin force: %s", view->version[0] == '\0' ? "no tree" : view->version);
     if (status == CTL_OK && view->time != NULL)
         status = ctl_printf(call, ", since %s, by %s", view->time, view->author);
     if (status == CTL_OK)
@@ -180,6 +187,7 @@ static int print_json(const struct invocation *call, const struct view *view)
     jw_init(&w, &text);
     jw_begin_object(&w);
     jw_member_cstr(&w, "store", kind_of(view));
+    jw_member_cstr(&w, "storeProblem", view->store_problem);
     jw_member_cstr(&w, "version", view->version[0] == '\0' ? NULL : view->version);
     jw_member_cstr(&w, "since", view->time);
     jw_member_cstr(&w, "author", view->author);
@@ -207,9 +215,8 @@ int ctl_status(const struct invocation *call)
     struct view view = { .version = "" };
 
     int status = session_open(call, SESSION_KEYS_IF_SET, &session);
-    if (status == CTL_OK)
-        status = ask_store(call, &session, &view);
     if (status == CTL_OK) {
+        ask_store(call, &session, &view);
         ask_here(call, &view);
         status = call->options[OPTION_JSON] != NULL ? print_json(call, &view) : print_text(call, &view);
     }

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from fastcgi import END_REQUEST, STDOUT, record
-from operator_shell import Directory, Operator
+from operator_shell import Database, Directory, Operator
 from processes import wait_until
 from test_ctl_store import document, key, upstream
 
@@ -91,6 +91,34 @@ def test_status_shows_a_worker_that_has_not_switched(instance):
     instance.wait_until_current()
 
 
+def test_status_on_postgres_shows_which_of_several_instances_has_not_switched(start_gateway, postgres, tmp_path):
+    database = Database(postgres)
+    operator = Operator(tmp_path, database)
+    before = operator.put(document(m=[upstream(key(operator))]))
+    environment = database.environment | {"LLM_ROUTER_MASTER_KEY_FILE": str(operator.master_key)}
+    one, two = (start_gateway(workers=2, router_environment=environment, flags=["--ready", "serving"]) for _ in "12")
+
+    def status(*args):
+        return operator.run("status", "--run-dir", one.run_dir, *args)
+
+    def instances():
+        return json.loads(status("--json").stdout)["instances"]
+
+    wait_until(lambda: status().returncode == 0 and len(instances()) == 2, "both serve the tree", 10)
+    assert {told["version"] for told in instances()} == {before}
+    with stopped(two, "keeper"):
+        now = operator.put(document(m=[upstream(key(operator))]))
+        wait_until(lambda: {told["version"]: told["isCurrent"] for told in instances()} == {before: False, now: True},
+                   "one of them has switched", 10)
+        done = status()
+        assert done.returncode == 1
+        lines = [line.split("\t") for line in done.stdout.splitlines()[2:]]
+        assert sorted((line[2], line[-1]) for line in lines) == sorted(
+            [(now, "current"), (now, "current"), (before, "has not switched")]), "here, and both of the database"
+    wait_until(lambda: status().returncode == 0, "the other one follows", 10)
+    assert {told["version"] for told in instances()} == {now}
+
+
 def test_status_without_a_running_instance_says_why_and_fails(tmp_path):
     operator = Operator(tmp_path, Directory(tmp_path / "state"))
     version = operator.put(document(m=[upstream(key(operator))]))
@@ -98,6 +126,15 @@ def test_status_without_a_running_instance_says_why_and_fails(tmp_path):
     assert done.returncode == 1 and version in done.stdout
     assert f"here: cannot connect to {tmp_path}/health.sock: No such file" in done.stdout
     assert json.loads(operator.run("status", "--json", "--run-dir", tmp_path).stdout)["here"] is None
+
+
+def test_status_shows_the_instance_here_when_the_store_is_away(instance):
+    version = instance.operator.versions()[0]["version"]
+    away = {"DATABASE_URL": "postgresql://user:db-canary@127.0.0.1:9/none", "REDIS_URL": "unix:/nonexistent"}
+    done = instance.operator.run("status", "--run-dir", instance.gateway.run_dir, **away)
+    assert done.returncode == 1 and "db-canary" not in done.stdout + done.stderr
+    first, here = done.stdout.splitlines()
+    assert first.startswith("store: postgres, ") and here.split("\t")[2] == version
 
 
 # A health socket that misbehaves costs a sentence, and never more than its timeout.

@@ -441,6 +441,32 @@ def test_a_rotation_that_is_killed_anywhere_leaves_a_tree_that_decrypts_and_can_
 # what holds for all of them
 
 
+@pytest.mark.parametrize("database", [
+    "postgresql://user:db-canary@127.0.0.1:9/none", "postgresql://user:db-canary@[::1/none", "db-canary", "host=db-canary x",
+    "mysql://user:db-canary@host/none"])
+@pytest.mark.parametrize("redis", ["redis://:redis-canary@127.0.0.1:9", "redis://redis-canary@", "redis-canary"])
+def test_an_address_that_cannot_be_used_is_refused_without_its_password(tmp_path, database, redis):
+    operator = Operator(tmp_path, Directory(tmp_path / "state"))
+    for args in (["config", "get"], ["verify"], ["config", "versions"], ["caller-key", "list"]):
+        why = operator.refused(*args, DATABASE_URL=database, REDIS_URL=redis)
+        assert "db-canary" not in why and "redis-canary" not in why and why != ""
+
+
+def test_one_address_without_the_other_is_refused(tmp_path):
+    operator = Operator(tmp_path, Directory(tmp_path / "state"))
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        assert f"{name} is set without" in operator.refused("config", "versions", **{name: "redis://h"})
+
+
+def test_a_state_directory_that_is_named_stands_over_the_environment(tmp_path):
+    operator = Operator(tmp_path, Directory(tmp_path / "state"))
+    version = operator.put(document(m=[upstream(key(operator))]))
+    away = {"DATABASE_URL": "postgresql://u@127.0.0.1:9/none", "REDIS_URL": "unix:/nonexistent"}
+    shown = operator.do("config", "versions", "--state-dir", tmp_path / "state", **away)
+    assert shown.startswith(version)
+
+
+
 def test_a_closed_pipe_and_a_full_disk_are_failures(operator):
     operator.put(document(m=[upstream(key(operator))]))
     for args in (["config", "get"], ["config", "versions"], ["verify"], ["config", "schema"], ["--help"],
