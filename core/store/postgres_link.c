@@ -1,6 +1,7 @@
 #include "core/store/postgres_link_internal.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,22 +73,23 @@ static int fail_deadline(struct postgres_link *link, const char *doing, struct e
     return error_set(e, ERR_SYSTEM, "Postgres did not answer in time %s", doing);
 }
 
-/* Makes libpq's message, of one or more lines, one sentence. A password is in none that is
- * known; this one is compared all the same. */
-static int fail_with_message(struct postgres_link *link, const char *what, const char *message,
-                             struct error *e)
+/* Closes it for the reason that libpq has. A password is in no message that is known; it is
+ * looked for all the same. */
+static int fail_lost(struct postgres_link *link, const char *what, struct error *e)
 {
     const char *password = postgres_address_password(link->address);
     char line[sizeof(e->text)];
-    size_t len = 0;
-    for (struct span rest = span_trim(span_cstr(message)); rest.len > 0 && len < sizeof(line) - 1; rest.len--)
-        line[len++] = *rest.ptr == '\n' ? ' ' : *rest.ptr, rest.ptr++;
-    line[len] = '\0';
+    struct span message = span_trim(span_cstr(PQerrorMessage(link->conn)));
+    snprintf(line, sizeof(line), "%.*s", (int)message.len, message.ptr);
+    for (char *end = line; (end = strchr(end, '\n')) != NULL;)
+        *end = ' ';
     postgres_link_close(link);
     if (password != NULL && strstr(line, password) != NULL)
         return error_set(e, ERR_SYSTEM, "%s (the reason is not shown, since it holds the password)", what);
     return error_set(e, ERR_SYSTEM, "%s: %s", what, line);
 }
+
+static const char connection_lost[] = "the connection to Postgres was lost";
 
 static void ignore_notice(void *arg, const char *message)
 {
@@ -113,7 +115,7 @@ static int make_connection(struct postgres_link *link, uint64_t deadline_us, str
         waits_for = PQconnectPoll(link->conn);
     }
     if (link->conn == NULL || waits_for != PGRES_POLLING_OK) {
-        r = fail_with_message(link, "cannot connect to Postgres", PQerrorMessage(link->conn), e);
+        r = fail_lost(link, "cannot connect to Postgres", e);
         goto out;
     }
     PQsetNoticeProcessor(link->conn, ignore_notice, NULL);
@@ -123,14 +125,14 @@ out:
     return r;
 }
 
-/* A server that has gone has said so, or closed its end. */
+/* A server that has gone has said so, or closed its end, while nothing was asked of it. */
 static bool is_still_there(PGconn *conn)
 {
     struct pollfd p = { .fd = PQsocket(conn), .events = POLLIN };
-    if (poll(&p, 1, 0) <= 0)
-        return PQstatus(conn) == CONNECTION_OK;
-    return PQconsumeInput(conn) == 1 && PQstatus(conn) == CONNECTION_OK &&
-           (poll(&p, 1, 0) <= 0 || (p.revents & (POLLHUP | POLLERR)) == 0);
+    while (poll(&p, 1, 0) > 0)
+        if (PQconsumeInput(conn) == 0)
+            return false;
+    return PQstatus(conn) == CONNECTION_OK;
 }
 
 int postgres_link_connect(struct postgres_link *link, uint64_t deadline_us, bool *is_new, struct error *e)
@@ -158,7 +160,7 @@ static int fail_refused(struct postgres_link *link, const PGresult *result, stru
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    strncpy(link->state, state == NULL ? "" : state, SQLSTATE_BYTES - 1);
+    snprintf(link->state, sizeof(link->state), "%s", state == NULL ? "" : state);
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
         if (strcmp(meanings[i].state, link->state) == 0)
             return error_set(e, ERR_SYSTEM, "%s", meanings[i].text);
@@ -177,8 +179,7 @@ static int await_result(struct postgres_link *link, uint64_t deadline_us, struct
         if (!wait_for(link->conn, (short)(unsent == 1 ? POLLIN | POLLOUT : POLLIN), deadline_us))
             return fail_deadline(link, "to a statement", e);
         if (PQconsumeInput(link->conn) == 0 || unsent < 0)
-            return fail_with_message(link, "the connection to Postgres was lost", PQerrorMessage(link->conn),
-                                     e);
+            return fail_lost(link, connection_lost, e);
     }
 }
 
@@ -200,7 +201,7 @@ static int take_results(struct postgres_link *link, uint64_t deadline_us, PGresu
         r = ERR_SYSTEM; /* said by await_result */
     else if (PQstatus(link->conn) != CONNECTION_OK) {
         if (r == 0)
-            r = error_set(e, ERR_SYSTEM, "the connection to Postgres was lost");
+            r = error_set(e, ERR_SYSTEM, "%s", connection_lost);
         postgres_link_close(link);
     }
     if (r == 0 && out != NULL)
@@ -208,11 +209,6 @@ static int take_results(struct postgres_link *link, uint64_t deadline_us, PGresu
     else
         PQclear(last);
     return r;
-}
-
-static int fail_unsent(struct postgres_link *link, struct error *e)
-{
-    return fail_with_message(link, "the connection to Postgres was lost", PQerrorMessage(link->conn), e);
 }
 
 int postgres_link_run(struct postgres_link *link, const char *sql, const struct span *parameters, int n,
@@ -224,7 +220,7 @@ int postgres_link_run(struct postgres_link *link, const char *sql, const struct 
 
     link->state[0] = '\0';
     if (link->conn == NULL)
-        return error_set(e, ERR_SYSTEM, "the connection to Postgres was lost");
+        return error_set(e, ERR_SYSTEM, "%s", connection_lost);
     for (int i = 0; i < n; i++) {
         values[i] = parameters[i].ptr;
         lengths[i] = (int)parameters[i].len;
@@ -232,7 +228,7 @@ int postgres_link_run(struct postgres_link *link, const char *sql, const struct 
         types[i] = TEXT_OID;
     }
     if (PQsendQueryParams(link->conn, sql, n, types, values, lengths, formats, 0) == 0)
-        return fail_unsent(link, e);
+        return fail_lost(link, connection_lost, e);
     return take_results(link, deadline_us, out, e);
 }
 
@@ -241,8 +237,8 @@ int postgres_link_run_script(struct postgres_link *link, const char *sql, uint64
 {
     link->state[0] = '\0';
     if (link->conn == NULL)
-        return error_set(e, ERR_SYSTEM, "the connection to Postgres was lost");
+        return error_set(e, ERR_SYSTEM, "%s", connection_lost);
     if (PQsendQuery(link->conn, sql) == 0)
-        return fail_unsent(link, e);
+        return fail_lost(link, connection_lost, e);
     return take_results(link, deadline_us, NULL, e);
 }

@@ -168,6 +168,7 @@ int postgres_put(struct store *store, const struct store_change *change, struct 
     put.deadline_us = clock_monotonic_us() + PUT_TIMEOUT_MS * US_PER_MS;
     if (r == 0)
         r = write_all(&put, out, e);
+    bool is_read_only = strcmp(postgres_link_state(p->link), "25006") == 0;
     if (r == 0 && !put.is_same) {
         r = commit(&put, e);
     } else if (postgres_link_is_open(p->link)) {
@@ -175,6 +176,8 @@ int postgres_put(struct store *store, const struct store_change *change, struct 
         postgres_link_run_script(p->link, "ROLLBACK", postgres_deadline_us(), NULL);
     }
     p->is_ok = postgres_link_is_open(p->link);
+    if (is_read_only)
+        postgres_link_close(p->link); /* another of its hosts may be the one that can be written by now */
     if (r == 0) {
         *out = (struct store_outcome){ .is_same = put.is_same };
         snprintf(out->version, sizeof(out->version), "%s", put.is_same ? put.before : put.after);

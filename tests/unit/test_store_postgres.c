@@ -233,6 +233,11 @@ START_TEST(a_read_only_database_refuses_a_put_and_says_why)
     expect_said("the database is read-only");
     ck_assert(is_database_ok());
     expect_value("1");
+    postgres_server_sql(
+        &server, "postgres", arena,
+        arena_printf(arena, "ALTER DATABASE %s RESET default_transaction_read_only", database));
+    ck_assert_int_eq(put("2", "*"), ERR_SYSTEM); /* of this connection it is still so */
+    must_put("2");
 }
 END_TEST
 
