@@ -23,6 +23,7 @@ enum step_act {
     STEP_KILL_BEFORE, /* the step does not reach the server */
     STEP_KILL_AFTER,  /* it does, and nobody is there for the answer */
     STEP_CUT_ANSWER,  /* it does, the server answers, and the client's connection ends instead */
+    STEP_HOLD,        /* nothing goes on any more, in a process that waits to be killed */
 };
 
 struct step_proxy {
@@ -72,6 +73,8 @@ static inline int step_proxy_serve(const struct step_proxy *proxy, pid_t client,
         if (recv(down, &(char){ 0 }, 1, MSG_PEEK) <= 0)
             break; /* its end is no step */
         *is_done = steps == at;
+        if (*is_done && act == STEP_HOLD)
+            pause();
         if (*is_done && act == STEP_KILL_BEFORE)
             kill(client, SIGKILL);
         else if (!step_proxy_hand_on(down, up))
