@@ -6,6 +6,15 @@
 
 static const char database_name[] = "DATABASE_URL", redis_name[] = "REDIS_URL";
 
+/* What cannot be an address is said at the start, and not by each process that opens it. */
+static int check_addresses(const struct store_place *place, struct error *e)
+{
+    struct store *store = NULL;
+    int r = store_open(place, &store, e);
+    store_close(store);
+    return r;
+}
+
 int store_place_from_environment(struct store_place *out, struct error *e)
 {
     struct arena *arena = arena_new();
@@ -29,6 +38,8 @@ int store_place_from_environment(struct store_place *out, struct error *e)
         out->database_url = is_set ? xstrdup(database.ptr) : NULL;
         out->redis_url = is_set ? xstrdup(redis.ptr) : NULL;
         out->redis_prefix = is_set ? prefix : NULL;
+        if (is_set && (r = check_addresses(out, e)) != 0)
+            store_place_wipe(out);
     }
     environment_wipe(database);
     environment_wipe(redis);

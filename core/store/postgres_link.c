@@ -81,7 +81,7 @@ static int fail_lost(struct postgres_link *link, const char *what, struct error 
     char line[sizeof(e->text)];
     struct span message = span_trim(span_cstr(PQerrorMessage(link->conn)));
     snprintf(line, sizeof(line), "%.*s", (int)message.len, message.ptr);
-    for (char *end = line; (end = strchr(end, '\n')) != NULL;)
+    for (char *end = line; (end = strpbrk(end, "\n\t")) != NULL;)
         *end = ' ';
     postgres_link_close(link);
     if (password != NULL && strstr(line, password) != NULL)

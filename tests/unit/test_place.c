@@ -43,15 +43,18 @@ static const struct row {
 } rows[] = {
     { NULL, NULL, NULL, NULL, 0, NULL },
     { "", NULL, "", NULL, 0, NULL },
-    { "pg", NULL, "red", NULL, 0, NULL },
-    { NULL, "  pg\n", NULL, "red\n", 0, NULL },
-    { "pg\n", NULL, NULL, "red", 0, NULL },
-    { "pg", NULL, NULL, NULL, ERR_FORMAT, "DATABASE_URL is set without REDIS_URL" },
-    { NULL, NULL, NULL, "red", ERR_FORMAT, "REDIS_URL is set without DATABASE_URL" },
-    { "pg", NULL, "", NULL, ERR_FORMAT, "DATABASE_URL is set without REDIS_URL" },
-    { "pg", "pg", "red", NULL, ERR_FORMAT, "DATABASE_URL and DATABASE_URL_FILE are both set" },
-    { "pg", NULL, "red", "red", ERR_FORMAT, "REDIS_URL and REDIS_URL_FILE are both set" },
-    { NULL, "\n", "red", NULL, ERR_FORMAT, "the file of DATABASE_URL_FILE is empty" },
+    { "host=pg", NULL, "unix:/red", NULL, 0, NULL },
+    { NULL, "  host=pg\n", NULL, "unix:/red\n", 0, NULL },
+    { "host=pg\n", NULL, NULL, "unix:/red", 0, NULL },
+    { "host=pg", NULL, NULL, NULL, ERR_FORMAT, "DATABASE_URL is set without REDIS_URL" },
+    { NULL, NULL, NULL, "unix:/red", ERR_FORMAT, "REDIS_URL is set without DATABASE_URL" },
+    { "host=pg", NULL, "", NULL, ERR_FORMAT, "DATABASE_URL is set without REDIS_URL" },
+    { "host=pg", "host=pg", "unix:/red", NULL, ERR_FORMAT,
+      "DATABASE_URL and DATABASE_URL_FILE are both set" },
+    { "host=pg", NULL, "unix:/red", "unix:/red", ERR_FORMAT, "REDIS_URL and REDIS_URL_FILE are both set" },
+    { "s3cret", NULL, "unix:/red", NULL, ERR_FORMAT, "not one of libpq's" },
+    { "host=pg", NULL, "s3cret", NULL, ERR_FORMAT, "address of Redis" },
+    { NULL, "\n", "unix:/red", NULL, ERR_FORMAT, "the file of DATABASE_URL_FILE is empty" },
 };
 
 static void set_environment(const struct row *row)
@@ -77,12 +80,13 @@ START_TEST(both_addresses_or_none)
     set_environment(row);
     int r = store_place_from_environment(&place, &e);
     ck_assert_msg(r == row->result, "%d: %s", r, e.text);
+    ck_assert_ptr_null(strstr(e.text, "s3cret"));
     if (row->said != NULL)
         ck_assert_msg(strstr(e.text, row->said) != NULL, "\"%s\" is not in: %s", row->said, e.text);
     bool is_set = r == 0 && ((row->database != NULL && row->database[0] != 0) || row->database_file != NULL);
     if (is_set) {
-        ck_assert_str_eq(place.database_url, "pg");
-        ck_assert_str_eq(place.redis_url, "red");
+        ck_assert_str_eq(place.database_url, "host=pg");
+        ck_assert_str_eq(place.redis_url, "unix:/red");
     } else {
         ck_assert_ptr_null(place.database_url);
         ck_assert_ptr_null(place.redis_url);
@@ -100,7 +104,7 @@ START_TEST(a_file_that_cannot_be_read_is_named)
     struct store_place place = { .state_dir = NULL };
     unsetenv("DATABASE_URL");
     setenv("DATABASE_URL_FILE", "/nonexistent/database.url", 1);
-    setenv("REDIS_URL", "red", 1);
+    setenv("REDIS_URL", "unix:/red", 1);
     unsetenv("REDIS_URL_FILE");
     ck_assert_int_eq(store_place_from_environment(&place, &e), ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(e.text, "/nonexistent/database.url"));
