@@ -169,8 +169,9 @@ integration: packages-test programs ## through lighttpd, with the official clien
 	@tests/integration/run $(TESTS)
 
 soak: packages-test programs ## the tests of overload and crashes for longer: a quarter of an hour
-	@SOAK_OVERLOAD_SECONDS=60 SOAK_CHAOS_SECONDS=600 SOAK_REQUESTS=10000 \
-		tests/integration/run tests/integration/test_overload.py tests/integration/test_chaos.py
+	@SOAK_OVERLOAD_SECONDS=60 SOAK_CHAOS_SECONDS=600 SOAK_REQUESTS=10000 PLANE_AWAY_SECONDS=60 \
+		tests/integration/run tests/integration/test_overload.py tests/integration/test_chaos.py \
+		tests/integration/test_plane.py
 
 lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
 	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)

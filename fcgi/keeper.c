@@ -182,20 +182,14 @@ static unsigned left_ms(uint64_t until_us)
     return now >= until_us ? 0 : (unsigned)((until_us - now + US_PER_MS - 1) / US_PER_MS);
 }
 
-int keeper_run(struct engine_process *process, const struct router_shared *shared)
+void keeper_serve(struct engine_process *process, const struct router_shared *shared, struct store *store)
 {
-    struct keeper k = { .process = process, .shared = shared, .arena = arena_new() };
+    struct keeper k = { .process = process, .shared = shared, .store = store, .arena = arena_new() };
     uint64_t look_us = 0; /* when it is time to look */
-    struct error e;
 
-    if (store_open(&shared->place, &k.store, &e) != 0) {
-        log_line(LOG_ERROR, "store_unreadable", "%s", e.text);
-        arena_free(k.arena);
-        return 1;
-    }
-    keeper_report_init(&k.report, process->mapping, k.store);
+    keeper_report_init(&k.report, process->mapping, store);
     while (!engine_is_stopping()) {
-        enum reload_source source = source_of(store_listen(k.store));
+        enum reload_source source = source_of(store_listen(store));
         if (engine_take_hangup())
             source = RELOAD_SIGNAL;
         if (source != RELOAD_TTL || clock_monotonic_us() >= look_us) {
@@ -204,10 +198,21 @@ int keeper_run(struct engine_process *process, const struct router_shared *share
         }
         keeper_report_health(&k.report);
         keeper_report_instance(&k.report);
-        /* Also when there is nothing to hear: the store's servers are looked after there. */
-        engine_wait_readable(process, store_watch_fd(k.store), left_ms(look_us));
+        engine_wait_readable(process, store_watch_fd(store), left_ms(look_us));
     }
-    store_close(k.store);
     arena_free(k.arena);
+}
+
+int keeper_run(struct engine_process *process, const struct router_shared *shared)
+{
+    struct store *store;
+    struct error e;
+
+    if (store_open(&shared->place, &store, &e) != 0) {
+        log_line(LOG_ERROR, "store_unreadable", "%s", e.text);
+        return 1;
+    }
+    keeper_serve(process, shared, store);
+    store_close(store);
     return 0;
 }

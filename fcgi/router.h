@@ -60,8 +60,11 @@ struct router_worker {
 /* The program's settings, once they are read. */
 const struct router_settings *router_settings(void);
 
-/* The keeper's process: reads the store, publishes snapshots. */
+/* The keeper's process: reads the store, publishes snapshots. Its exit code. */
 int keeper_run(struct engine_process *process, const struct router_shared *shared);
+
+/* The same with a store that is open: until engine_is_stopping(). */
+void keeper_serve(struct engine_process *process, const struct router_shared *shared, struct store *store);
 
 /* The spool of this program, as one of its processes appends to it; `mine` is that
  * process's place in the mapping. */
