@@ -94,7 +94,7 @@ static int compose_body(const struct invocation *call, struct session *session,
     const struct body *body = ctx;
     int status = document_admit(call, session, body->id, body->raw, current->raw, &out->raw);
     if (status == CTL_OK)
-        status = document_diff(call, session, body->id, current->raw, out->raw, &out->diff);
+        document_diff(call, session, body->id, current->raw, out->raw, &out->diff);
     return status;
 }
 

@@ -1,6 +1,8 @@
 #include "admin/ctl/document.h"
 
+#include "core/base/buf.h"
 #include "core/config/admit.h"
+#include "core/config/caller_keys.h"
 #include "core/config/document.h"
 #include "core/config/mask.h"
 
@@ -22,29 +24,50 @@ int document_admit(const struct invocation *call, const struct session *session,
                     faults.count + faults.dropped);
 }
 
-/* A value that somebody has broken by hand can be replaced, but not compared: it counts as none. */
-static int show(const struct invocation *call, const struct session *session, enum entry_id id,
-                struct span *value)
+/* Callers' keys by the beginnings of their digests. */
+static int show_callers(struct span *value, struct arena *arena)
 {
-    struct entry_faults faults = { 0 };
-    struct error e;
-    if (value->len == 0 || document_check(*value, call->arena, &faults) != 0)
-        *value = span_of(NULL, 0);
-    else if (id == ENTRY_LLM_ROUTER_CONFIG &&
-             config_mask(*value, session_keys(session), call->arena, value, &e) != 0)
-        return ctl_fail(call, CTL_REFUSED, "%s", e.text);
-    return CTL_OK;
+    struct caller_key *keys;
+    struct json_writer w;
+    struct buf text;
+    size_t n;
+    int r = caller_keys_list(*value, arena, &keys, &n);
+    if (r != 0)
+        return r;
+    buf_init(&text, STORE_VALUE_LIMIT_BYTES);
+    jw_init(&w, &text);
+    jw_begin_array(&w);
+    for (size_t i = 0; i < n; i++)
+        caller_key_write(&keys[i], &w);
+    jw_end_array(&w);
+    r = text.overflowed ? ERR_LIMIT : 0;
+    if (r == 0)
+        *value = span_of(arena_span(arena, buf_span(&text)), text.len);
+    buf_free(&text);
+    return r;
 }
 
-int document_diff(const struct invocation *call, const struct session *session, enum entry_id id,
-                  struct span before, struct span after, struct config_diff *out)
+/* As it may be shown. A value that somebody has broken by hand can be replaced, but not
+ * compared: it counts as none. */
+static void show(const struct invocation *call, const struct session *session, enum entry_id id,
+                 struct span *value)
 {
-    int status = show(call, session, id, &before);
-    if (status == CTL_OK)
-        status = show(call, session, id, &after);
-    if (status == CTL_OK)
-        config_diff(before, after, call->arena, out);
-    return status;
+    struct entry_faults faults = { 0 };
+    int r = value->len == 0 ? ERR_NOT_FOUND : document_check(*value, call->arena, &faults);
+    if (r == 0 && id == ENTRY_LLM_ROUTER_CONFIG)
+        r = config_mask(*value, session_keys(session), call->arena, value, NULL);
+    else if (r == 0 && id == ENTRY_CALLER_KEYS)
+        r = show_callers(value, call->arena);
+    if (r != 0)
+        *value = span_of(NULL, 0);
+}
+
+void document_diff(const struct invocation *call, const struct session *session, enum entry_id id,
+                   struct span before, struct span after, struct config_diff *out)
+{
+    show(call, session, id, &before);
+    show(call, session, id, &after);
+    config_diff(before, after, call->arena, out);
 }
 
 static int print_side(const struct invocation *call, char mark, const char *path, struct span value)

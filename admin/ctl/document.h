@@ -11,9 +11,9 @@ int document_admit(const struct invocation *call, const struct session *session,
                    struct span body, struct span current, struct span *out);
 
 /* What differs between two stored values, as it may be shown; `before` may be the empty
- * span. CTL_OK, or CTL_REFUSED after a message. */
-int document_diff(const struct invocation *call, const struct session *session, enum entry_id id,
-                  struct span before, struct span after, struct config_diff *out);
+ * span. */
+void document_diff(const struct invocation *call, const struct session *session, enum entry_id id,
+                   struct span before, struct span after, struct config_diff *out);
 
 /* The same as lines on stdout: "- PLACE: VALUE" for what goes, "+ PLACE: VALUE" for what comes. */
 int document_print_diff(const struct invocation *call, const struct config_diff *diff);

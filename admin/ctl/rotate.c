@@ -25,7 +25,7 @@ static int compose_rotated(const struct invocation *call, struct session *sessio
 {
     int status = rotate_tree(call, session, current->raw, &out->raw, report);
     if (status == CTL_OK)
-        status = document_diff(call, session, ENTRY_LLM_ROUTER_CONFIG, current->raw, out->raw, &out->diff);
+        document_diff(call, session, ENTRY_LLM_ROUTER_CONFIG, current->raw, out->raw, &out->diff);
     return status;
 }
 

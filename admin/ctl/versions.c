@@ -62,7 +62,7 @@ static int compose_old(const struct invocation *call, struct session *session,
         status = document_admit(call, session, id, ((const struct store_value *)old)->raw, current->raw,
                                 &out->raw);
     if (status == CTL_OK)
-        status = document_diff(call, session, id, current->raw, out->raw, &out->diff);
+        document_diff(call, session, id, current->raw, out->raw, &out->diff);
     return status;
 }
 

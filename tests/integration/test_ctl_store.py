@@ -161,6 +161,17 @@ def test_diff_shows_a_new_key_by_its_fingerprint(operator):
     assert hashlib.sha256(new["key"].encode()).hexdigest()[:8] in done.stdout
 
 
+def test_diff_shows_callers_keys_by_the_beginning_of_their_digests(operator):
+    made = operator.do("caller-key", "add", "--id", "shop").strip()
+    digest = hashlib.sha256(made.encode()).hexdigest()
+    callers = json.loads(operator.do("config", "get", "--entry", "CALLER_KEYS"))
+    callers["keys"] = []
+    done = operator.run("config", "diff", "--entry", "CALLER_KEYS", stdin=callers)
+    assert done.returncode == 1 and digest[:8] in done.stdout and digest not in done.stdout
+    operator.do("config", "put", "--entry", "CALLER_KEYS", "--force", stdin=callers)
+    assert digest not in json.dumps(operator.store.audit())
+
+
 def test_diff_has_a_status_of_its_own_for_trouble(operator):
     operator.put(document(m=[upstream(key(operator))]))
     for document_text in ("{", "[]", '{"llm":5}'):

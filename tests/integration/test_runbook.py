@@ -276,7 +276,7 @@ def test_postgres_is_away(story, host, database_server):
 
 def test_backups(story, host):
     words = host.follow("Backups")
-    assert "all 2 keys" in words
+    assert "all 2 keys" in words and re.search(r"^ CALLER_KEYS +\|", words, re.M)
     dump = (host.work / "backup.sql").read_text()
     assert "config_kv_history" in dump and "admin_audit_log" in dump
     for canary in story.canaries:
