@@ -37,6 +37,9 @@ class Directory:
     def contents(self):
         return {str(path): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
+    def remove(self):
+        """The folder is pytest's."""
+
 
 class Database:
     """The store in a database of a private Postgres; no Redis answers."""
@@ -66,6 +69,9 @@ class Database:
 
     def contents(self):
         return {self.name: self._postgres.dump(self.name)}
+
+    def remove(self):
+        self._postgres.drop(self.name)
 
 
 class Operator:

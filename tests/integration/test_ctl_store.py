@@ -26,6 +26,7 @@ def operator(request, tmp_path):
     operator = Operator(tmp_path, store)
     yield operator
     assert_clean(operator.canaries, store.contents())
+    store.remove()
 
 
 def upstream(*keys, **members):
