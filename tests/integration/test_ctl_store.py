@@ -509,11 +509,13 @@ def test_the_memory_of_a_command_is_closed_and_its_environment_holds_no_key(oper
                                                      stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 10
-        while True:  # until it waits for its stdin
-            limits = open(f"/proc/{process.pid}/limits").read()
-            if [line for line in limits.splitlines() if line.startswith("Max core file size")][0].split()[4] == "0":
-                break
-            assert time.monotonic() < deadline
+
+        def core_limit():  # the hard one
+            lines = open(f"/proc/{process.pid}/limits").read().splitlines()
+            return next(line for line in lines if line.startswith("Max core file size")).split()[5]
+
+        while core_limit() != "0":
+            assert time.monotonic() < deadline, "it would leave a core file"
             time.sleep(0.01)
         assert os.stat(f"/proc/{process.pid}/mem").st_uid == 0
         if os.geteuid() == 0:
