@@ -317,6 +317,24 @@ START_TEST(ids_do_not_repeat)
 }
 END_TEST
 
+/* All 64 characters come, at each of the 21 places but for a dash at the first. */
+START_TEST(nanoids_use_their_alphabet_and_do_not_begin_with_a_dash)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    static bool seen[NANOID_TEXT_BYTES - 1][256];
+    for (int i = 0; i < 5000; i++) {
+        char id[NANOID_TEXT_BYTES];
+        ids_nanoid(id);
+        ck_assert_msg(strlen(id) == 21 && strspn(id, alphabet) == 21 && id[0] != '-', "%s", id);
+        for (size_t j = 0; j < 21; j++)
+            seen[j][(unsigned char)id[j]] = true;
+    }
+    for (size_t j = 0; j < 21; j++)
+        for (const char *c = alphabet; *c != '\0'; c++)
+            ck_assert_msg(seen[j][(unsigned char)*c] == (j > 0 || *c != '-'), "'%c' at %zu", *c, j);
+}
+END_TEST
+
 START_TEST(ids_of_a_parent_and_its_child_differ)
 {
     int ends[2];
@@ -604,6 +622,7 @@ int main(void)
     tcase_add_test(values, span_trims_no_nul);
     tcase_add_test(values, span_compares_bytes_and_lengths);
     tcase_add_test(values, uuid7_has_its_time_version_and_variant_where_rfc_9562_puts_them);
+    tcase_add_test(values, nanoids_use_their_alphabet_and_do_not_begin_with_a_dash);
     tcase_add_test(values, uuid7_sorts_by_time_to_the_microsecond);
     tcase_add_test(values, ids_of_two_calls_differ);
     tcase_add_test(values, ids_do_not_repeat);
