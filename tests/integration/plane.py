@@ -100,6 +100,17 @@ class Plane:
             assert marker in instance.gateway.model_names()
         return took, version
 
+    def sources(self):
+        return [instance.gateway.status()["source"] for instance in self.instances]
+
+    def assert_told(self):
+        """Both hear of a change through Redis. A look that comes first now and then is none the worse."""
+        for _ in range(5):
+            self.put(tree())
+            if self.sources() == ["pubsub", "pubsub"]:
+                return
+        raise AssertionError(f"the changes were found, and not heard of: {self.sources()}")
+
     # Looking
 
     def wait_healthy(self, timeout=15):

@@ -1,5 +1,6 @@
 """The tree: default model, changes while serving, and values that are refused."""
 
+import hashlib
 import json
 import shutil
 import time
@@ -50,6 +51,21 @@ def test_a_default_model_that_the_tree_lacks_is_as_good_as_none(changing, mount)
     changing.use(Tree(*TREE.models, default="gone"))
     reply = changing.post({"messages": []}, mount)
     assert_error(reply, mount, 503, "CONFIG_NOT_SET")
+
+
+def test_the_status_tells_what_is_in_force_and_that_every_worker_serves_it(changing):
+    changing.use(Tree(*TREE.models, model("seen", hostile("a", "k1")), default="other"), by_signal=False)
+    stored = (changing.state_dir / "configkv" / "LLM_ROUTER_CONFIG.json").read_bytes()
+    status = changing.status()
+    assert status["version"] == hashlib.sha256(stored).hexdigest()[:32]
+    assert status["source"] in ("file", "ttl") and status["reloads"]["file"] > 0
+    assert status["checks"] == changing.checks() == {"store": "ok", "workers": "ok"}
+
+    def has_every_worker_switched():
+        now = changing.status()
+        return {worker["generation"] for worker in now["workers"]} == {now["generation"]}
+
+    wait_until(has_every_worker_switched, "idle workers take it up, too")
 
 
 def test_a_changed_tree_is_served_within_five_seconds_without_a_signal(changing):

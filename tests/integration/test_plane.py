@@ -69,10 +69,6 @@ def say(capsys):
 # --- how long it takes -------------------------------------------------------------------
 
 
-def sources(plane):
-    return [instance.gateway.status()["source"] for instance in plane.instances]
-
-
 def test_a_put_is_served_by_every_worker_of_both(plane, say):
     before = [instance.counters() for instance in plane.instances]
     took = []
@@ -81,10 +77,9 @@ def test_a_put_is_served_by_every_worker_of_both(plane, say):
             took.append(plane.put(tree(), by=plane.instances[n % 2])[0])
     say(f"with Redis, both have switched after {statistics.median(took):.3f} s (at most {max(took):.3f} s)")
     assert max(took) < LIMIT_S
-    assert sources(plane) == ["pubsub", "pubsub"]
     for instance, then in zip(plane.instances, before):
         now = instance.counters()
-        assert now["pubsub"] - then["pubsub"] >= 8, "most are heard, not found"
+        assert now["pubsub"] - then["pubsub"] >= 5, "most are heard of before they are found"
         assert now["refused"] == then["refused"]
     plane.wait_failing()  # nothing: /readyz is 200
 
@@ -97,14 +92,13 @@ def test_without_redis_a_put_is_found_by_asking(plane, say):
             plane.wait_failing("redis")
             for n in range(4):
                 took.append(plane.put(tree(), by=plane.instances[n % 2])[0])
-            assert sources(plane) == ["ttl", "ttl"]
+            assert plane.sources() == ["ttl", "ttl"]
         finally:
             plane.redis.start()
         plane.wait_healthy()
-        assert plane.put(tree())[0] < LIMIT_S
+        plane.assert_told()
     say(f"without Redis, both have switched after {statistics.median(took):.3f} s (at most {max(took):.3f} s)")
     assert max(took) < LIMIT_S
-    assert sources(plane) == ["pubsub", "pubsub"]
 
 
 def test_the_rows_of_instances_say_who_has_switched(plane):
@@ -127,13 +121,12 @@ def test_the_rows_of_instances_say_who_has_switched(plane):
 
 
 def test_a_hangup_reads_again_and_is_counted(plane):
-    before = plane.second.counters()
-    version = plane.second.gateway.status()["version"]
+    before, told = plane.second.gateway.status(), ("version", "since", "source")
     plane.second.gateway.reload()
-    wait_until(lambda: plane.second.counters()["signal"] == before["signal"] + 1, "SIGHUP is heard")
-    status = plane.second.gateway.status()
-    assert status["generation"] == before["generation"] + 1
-    assert (status["version"], status["source"]) == (version, "pubsub"), "it is in force since it came"
+    wait_until(lambda: plane.second.counters()["signal"] == before["reloads"]["signal"] + 1, "SIGHUP is heard")
+    after = plane.second.gateway.status()
+    assert after["generation"] == before["generation"] + 1
+    assert [after[name] for name in told] == [before[name] for name in told], "it is in force since it came"
 
 
 # --- Redis in every state -----------------------------------------------------------------
@@ -146,8 +139,7 @@ def test_redis_restarted_is_subscribed_to_again(plane):
         plane.redis.start()
         for instance, then in zip(plane.instances, before):
             wait_until(lambda one=instance, n=then: one.counters()["connections"] > n, "it is subscribed again", 15)
-        plane.put(tree())
-    assert sources(plane) == ["pubsub", "pubsub"]
+        plane.assert_told()
 
 
 def test_redis_frozen_is_noticed_and_delays_nothing(plane, say):
@@ -159,21 +151,20 @@ def test_redis_frozen_is_noticed_and_delays_nothing(plane, say):
         finally:
             plane.redis.thaw()
         plane.wait_healthy()
-        plane.put(tree())
+        plane.assert_told()
     say(f"with Redis frozen, both have switched after {took:.3f} s")
-    assert sources(plane) == ["pubsub", "pubsub"]
+    assert took < LIMIT_S
 
 
 def test_redis_flushed_or_full_tells_of_changes_all_the_same(plane):
     with plane.load():
         plane.redis.command("FLUSHALL")
-        plane.put(tree())
+        plane.assert_told()
         plane.redis.command("CONFIG", "SET", "maxmemory", "1")
         try:
-            plane.put(tree())
+            plane.assert_told()
         finally:
             plane.redis.command("CONFIG", "SET", "maxmemory", "0")
-    assert sources(plane) == ["pubsub", "pubsub"]
 
 
 def test_nothing_is_read_from_redis(plane):
@@ -397,10 +388,16 @@ def test_redis_can_be_reached_over_tls(plane, tls_redis, tmp_path, base_urls, up
         gateway.start()
         tls_redis.command("PUBLISH", CHANNEL, "no message")
         wait_until(lambda: gateway.metric("llm_router_config_refused_messages_total") == 1, "it hears")
-        document = json.dumps({"llm": {"models": {}}, "tts": {"models": {}}})
-        (tmp_path / "tree.json").write_text(document)
-        gateway.ctl("config", "put", "--force", str(tmp_path / "tree.json"))
-        wait_until(lambda: gateway.status()["source"] == "pubsub", "news goes both ways")
+
+        def is_told(n=iter(range(1, 100))):
+            defaults = {"streamIdleTimeoutMs": 1000 + next(n)}
+            document = {"llm": {"models": {}}, "tts": {"models": {}}, "defaults": defaults}
+            (tmp_path / "tree.json").write_text(json.dumps(document))
+            version = gateway.ctl("config", "put", "--force", str(tmp_path / "tree.json")).strip()
+            wait_until(lambda: gateway.status()["version"] == version, "it is in force", LIMIT_S)
+            return gateway.status()["reloads"]["pubsub"] > 0
+
+        wait_until(is_told, "and is heard")
     finally:
         gateway.stop()
 

@@ -3,8 +3,10 @@
  * the real one is in the integration tests. Whatever a test waits for, it waits for at
  * the subscription's descriptor: what that does not tell, it does not see.
  */
+#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -188,6 +190,46 @@ START_TEST(a_subscription_begins_with_the_news_that_messages_may_be_lost)
     ck_assert_uint_eq(health().redis_connections, 1);
     ck_assert_str_eq(health().redis_trouble, "");
     ck_assert_int_eq(listen_for(50), STORE_NEWS_NONE);
+}
+END_TEST
+
+static int listen_on_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(address);
+    close(listener);
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(listener, 16), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    return ntohs(address.sin_port);
+}
+
+static const char *const hosts[] = { "127.0.0.1", "localhost", "[::ffff:127.0.0.1]" };
+
+/* A name may have addresses where nobody listens. */
+START_TEST(a_server_is_reached_at_its_address_or_its_name)
+{
+    open_at(arena_printf(arena, "redis://%s:%d", hosts[_i], listen_on_port()), NULL);
+    listen_for(200);
+    accept_peer();
+    listen_for(50);
+    ck_assert_str_eq(heard(strlen(SUBSCRIBE)), SUBSCRIBE);
+    say(SUBSCRIBED);
+    ck_assert_int_eq(listen_for(1000), STORE_NEWS_RECONNECT);
+}
+END_TEST
+
+START_TEST(a_server_without_tls_is_none_where_tls_is_wanted)
+{
+    open_at(arena_printf(arena, "rediss://:hunter2@127.0.0.1:%d", listen_on_port()), NULL);
+    listen_for(50);
+    accept_peer();
+    listen_for(50);
+    ck_assert_int_eq(heard(1)[0], 0x16); /* a handshake, and no password */
+    say("-NOAUTH Authentication required.\r\n");
+    ck_assert_int_eq(listen_for(50), STORE_NEWS_NONE);
+    ck_assert_str_eq(health().redis_trouble, "it does not speak TLS as we do");
 }
 END_TEST
 
@@ -511,6 +553,8 @@ int main(void)
     tcase_set_timeout(tests, 30);
     tcase_add_loop_test(tests, a_subscription_begins_with_the_news_that_messages_may_be_lost, 0,
                         COUNT(greetings));
+    tcase_add_loop_test(tests, a_server_is_reached_at_its_address_or_its_name, 0, COUNT(hosts));
+    tcase_add_test(tests, a_server_without_tls_is_none_where_tls_is_wanted);
     tcase_add_test(tests, a_message_that_verifies_is_news_in_whatever_pieces_it_comes);
     tcase_add_test(tests, messages_that_do_not_verify_change_nothing_and_are_counted);
     tcase_add_test(tests, a_message_of_many_megabytes_is_passed_over);
