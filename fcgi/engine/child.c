@@ -167,6 +167,38 @@ static void idle_wait(const struct idle_wait *idle)
     }
 }
 
+static void serve_until_stopped(const struct engine_program *program, struct engine_process *process,
+                                const struct listener *listener, const struct idle_wait *idle,
+                                struct conn *conn)
+{
+    uint64_t left = retirement(process->settings);
+
+    scoreboard_enter(process->record, STAGE_IDLE);
+    for (bool is_called = true;; is_called = engine_take_hangup()) {
+        if (is_called && program->refresh != NULL)
+            program->refresh(process);
+        idle_wait(idle);
+        /* One that is told to stop still takes what waits at a socket file of ours, which
+         * the master has removed: until there is nothing. At any other socket new ones
+         * could come for ever, and they are the successor's. */
+        if (stopping && listener->path[0] == '\0')
+            return;
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0) {
+            serve_one(program, process, conn, fd);
+            if (left > 0 && --left == 0)
+                return; /* who still waits in the queue is somebody else's: the master starts one */
+            continue;
+        }
+        if (stopping)
+            return;
+        /* Out of descriptors or memory, or a socket that its master has shut down:
+         * epoll would come back at once. */
+        if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+            engine_wait(process, 100);
+    }
+}
+
 int worker_run(const struct engine_program *program, struct engine_process *process,
                const struct listener *listener)
 {
@@ -183,29 +215,7 @@ int worker_run(const struct engine_program *program, struct engine_process *proc
         log_line(LOG_ERROR, "worker_failed", "%s", e.text);
         return 1;
     }
-    uint64_t left = retirement(process->settings);
-    scoreboard_enter(process->record, STAGE_IDLE);
-    for (bool is_called = true;; is_called = engine_take_hangup()) {
-        if (is_called && program->refresh != NULL)
-            program->refresh(process);
-        idle_wait(&idle);
-        /* One that is told to stop still takes what waits at a socket file of ours, which
-         * the master has removed: until there is nothing. At any other socket new ones
-         * could come for ever, and they are the successor's. */
-        if (stopping && listener->path[0] == '\0')
-            return 0;
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0) {
-            serve_one(program, process, &conn, fd);
-            if (left > 0 && --left == 0)
-                return 0; /* who still waits in the queue is somebody else's: the master starts one */
-            continue;
-        }
-        if (stopping)
-            return 0;
-        /* Out of descriptors or memory, or a socket that its master has shut down:
-         * epoll would come back at once. */
-        if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-            engine_wait(process, 100);
-    }
+    serve_until_stopped(program, process, listener, &idle, &conn);
+    conn_free(&conn);
+    return 0;
 }
