@@ -8,6 +8,8 @@
 
 enum { ROW_BYTES = 256 * 1024 }; /* a thousand names of models */
 
+static const struct entry_faults none;
+
 static const char no_such_key[] = "There is no caller key with this id.";
 
 /* What ends an action; `r` is what core/config/caller_keys.h says. */
@@ -47,7 +49,7 @@ void admin_list_callers(struct admin_turn *turn)
     }
     const char *version = r == 0 ? value.version : NULL;
     if ((r = caller_keys_list(value.raw, arena, &keys, &n)) != 0) {
-        fail(turn, r, NULL);
+        fail(turn, r, &none);
         return;
     }
     buf_init(&text, 2 * (size_t)STORE_VALUE_LIMIT_BYTES);
@@ -133,7 +135,7 @@ static int make_revoked(struct admin_turn *turn, struct admin_change *change,
 {
     const struct row_change *row = change->ctx;
     int r = caller_keys_revoke(current->raw, row->id, arena, &change->next);
-    return r != 0 ? fail(turn, r, NULL) : show(turn, change, current, arena);
+    return r != 0 ? fail(turn, r, &none) : show(turn, change, current, arena);
 }
 
 /* The row with its version, and a new one with its key, this once. */

@@ -20,18 +20,25 @@ void admin_get_config(struct admin_turn *turn)
         admin_reply_masked(turn, value.raw, value.version);
 }
 
-/* Replaces the tree by what make() makes of the body. */
-static void change_document(struct admin_turn *turn, struct admin_change *change)
-{
-    struct store_outcome outcome;
-    struct span body;
+typedef int make_function(struct admin_turn *turn, struct admin_change *change,
+                          const struct store_value *current, struct arena *arena);
 
-    if (!admin_expected_version(turn, true, &change->expected) || !admin_read_body(turn, &body))
+/* Replaces the tree by what make() makes of the body. */
+static void change_document(struct admin_turn *turn, const char *action, make_function *make)
+{
+    struct span body;
+    struct admin_change change = {
+        .entry = ENTRY_LLM_ROUTER_CONFIG,
+        .action = action,
+        .object = admin_tree_name(),
+        .make = make,
+        .ctx = &body,
+    };
+    struct store_outcome outcome;
+
+    if (!admin_expected_version(turn, true, &change.expected) || !admin_read_body(turn, &body))
         return;
-    change->entry = ENTRY_LLM_ROUTER_CONFIG;
-    change->object = admin_tree_name();
-    change->ctx = &body;
-    if (admin_apply(turn, change, &outcome) == 0)
+    if (admin_apply(turn, &change, &outcome) == 0)
         admin_reply_version(turn, outcome.version);
     admin_wipe(body); /* it held plaintext keys */
 }
@@ -45,7 +52,7 @@ static int make_put(struct admin_turn *turn, struct admin_change *change, const 
 
 void admin_put_config(struct admin_turn *turn)
 {
-    change_document(turn, &(struct admin_change){ .action = "put", .make = make_put });
+    change_document(turn, "put", make_put);
 }
 
 /* The patch is applied to what GET shows, and the result is as the body of a PUT. */
@@ -82,5 +89,5 @@ static int make_patch(struct admin_turn *turn, struct admin_change *change, cons
 void admin_patch_config(struct admin_turn *turn)
 {
     turn->request.media_type = "application/merge-patch+json";
-    change_document(turn, &(struct admin_change){ .action = "patch", .make = make_patch });
+    change_document(turn, "patch", make_patch);
 }

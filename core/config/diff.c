@@ -16,7 +16,7 @@ static const struct span nothing = { NULL, 0 };
 
 static bool is_container(struct span value)
 {
-    return value.len > 0 && (value.ptr[0] == '{' || value.ptr[0] == '[');
+    return value.ptr != NULL && value.len > 0 && (value.ptr[0] == '{' || value.ptr[0] == '[');
 }
 
 static bool is_text(struct span value)

@@ -357,7 +357,7 @@ static void read_other(struct reader *r, const struct record *record, struct spa
 {
     size_t mark = fault_path_push_name(&r->path, name);
     if (text_fits(r, record->other_name, name, 1, NAME_MAX_BYTES))
-        read_field(r, record->other, value, NULL);
+        readers[record->other->kind](r, record->other, value, NULL);
     fault_path_pop(&r->path, mark);
 }
 
