@@ -56,6 +56,15 @@ static int compare_members(const void *a, const void *b, void *items)
     return compare_spans(x->name, y->name);
 }
 
+/* The blanks from `at` on, if a comma follows: else they are the bracket's. */
+static struct span blanks_after(struct span text, const char *at)
+{
+    const char *end = at;
+    while (end < text.ptr + text.len && strchr(" \t\r\n", *end) != NULL && *end != '\0')
+        end++;
+    return span_of(at, *end == ',' ? (size_t)(end - at) : 0);
+}
+
 struct members members_read(struct span text, struct arena *arena)
 {
     struct members members = { .behind = span_of("", 0) };
@@ -67,8 +76,11 @@ struct members members_read(struct span text, struct arena *arena)
     json_scan(text, &each, 1, 0, count_value, &count, NULL);
     members.items = arena_array_of(arena, struct member, count);
     json_scan(text, &each, 1, 0, take_value, &reading, NULL);
-    for (size_t i = 0; i < members.count; i++)
-        members.items[i].before = blanks_before(text, members.items[i].written.ptr);
+    for (size_t i = 0; i < members.count; i++) {
+        struct member *member = &members.items[i];
+        member->before = blanks_before(text, member->written.ptr);
+        member->after = blanks_after(text, member->written.ptr + member->written.len);
+    }
     members.behind = blanks_before(text, text.ptr + text.len - 1);
     if (text.ptr[0] == '[')
         return members;

@@ -15,6 +15,7 @@ struct member {
     struct span written; /* from the name's opening quote to the value's last byte */
     struct span before;  /* the blanks in front of it, behind the comma or bracket */
     struct span value;   /* as written */
+    struct span after;   /* the blanks in front of the comma behind it */
 };
 
 struct members {

@@ -66,6 +66,7 @@ static void merge(struct sink *sink, struct span target, struct span patch, stru
             put(sink, member->before);
             put(sink, member->written);
         }
+        put(sink, member->after);
         is_first = false;
     }
     for (size_t i = 0; i < changes.count; i++) {

@@ -3,8 +3,8 @@
  * what is refused says why, and an administrator who sends back what was shown
  * changes nothing.
  *
- * Input: a byte for the entry (3: LLM_ROUTER_CONFIG as an administrator sends
- * it), the document.
+ * Input: a byte for the entry (ENTRY_COUNT: LLM_ROUTER_CONFIG as an administrator
+ * sends it), the document.
  */
 #include "core/config/admit.h"
 #include "core/config/entry.h"

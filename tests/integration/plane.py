@@ -8,13 +8,13 @@ import json
 import time
 
 import chat
+from administrator import Admin
 from gateway import Gateway
 from load import Ask, Front, open_loop
 from postgres import Postgres
 from processes import wait_until
 from redis import Redis
 from scripts import answer, pause
-from test_admin import Admin
 from tree import Tree, hostile, model
 
 WORKERS = 4

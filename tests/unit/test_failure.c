@@ -37,6 +37,7 @@ static const struct {
       "precondition_required", false },
     { FAILURE_CONFLICT, 409, 409, "CONFLICT", "invalid_request_error", "conflict", false },
     { FAILURE_CONFIG_NOT_SET, 503, 503, "CONFIG_NOT_SET", "server_error", "config_not_set", false },
+    { FAILURE_STORE_DOWN, 503, 503, "CONFIG_UNAVAILABLE", "server_error", "config_unavailable", true },
     { FAILURE_DECRYPT_FAILED, 503, 503, "DECRYPT_FAILED", "server_error", "decrypt_failed", false },
     { FAILURE_UPSTREAM_UNAVAILABLE, 502, 502, "BAD_GATEWAY", "server_error", "upstream_unavailable", true },
     { FAILURE_UPSTREAM_RATE_LIMITED, 503, 503, "SERVICE_UNAVAILABLE", "server_error", "upstream_rate_limited",

@@ -254,6 +254,18 @@ START_TEST(only_json_is_read)
 }
 END_TEST
 
+START_TEST(another_media_type_is_read_where_it_is_asked_for)
+{
+    const char *const pairs[] = { "CONTENT_TYPE", "Application/Merge-Patch+json; x", "CONTENT_LENGTH", "2",
+                                  NULL };
+    struct span body = { NULL, 0 };
+    ck_assert_int_eq(read_request(pairs, span_cstr("{}"), true), 0);
+    request.media_type = "application/merge-patch+json";
+    ck_assert_int_eq(request_read_json(&request, &body, &failure), 0);
+    ck_assert(span_is(body, "{}"));
+}
+END_TEST
+
 static const struct length_row {
     const char *length;
     const char *body; /* NULL: the length is refused */
@@ -423,6 +435,7 @@ int main(void)
     suite_add_tcase(suite, head);
 
     tcase_add_checked_fixture(body, set_up, tear_down);
+    tcase_add_test(body, another_media_type_is_read_where_it_is_asked_for);
     tcase_add_loop_test(body, only_json_is_read, 0, sizeof(type_rows) / sizeof(type_rows[0]));
     tcase_add_loop_test(body, a_content_length_is_digits_or_absent, 0,
                         sizeof(length_rows) / sizeof(length_rows[0]));
