@@ -157,7 +157,7 @@ integration: packages-test programs ## through lighttpd, with the official clien
 	@tests/integration/run $(TESTS)
 
 soak: packages-test programs ## the tests of overload and crashes for longer: a quarter of an hour
-	@SOAK_OVERLOAD_SECONDS=60 SOAK_CHAOS_SECONDS=600 SOAK_REQUESTS=10000 \
+	@OVERLOAD_SECONDS=60 CHAOS_SECONDS=600 CHAOS_REQUESTS=10000 \
 		tests/integration/run tests/integration/test_overload.py tests/integration/test_chaos.py
 
 lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts

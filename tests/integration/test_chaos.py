@@ -18,8 +18,10 @@ from processes import BROKEN, CAN_LOOK_INSIDE, count_descriptors, wait_until
 from scripts import answer, data, end, head, hang, pause
 from tree import Tree, hostile, model
 
-SECONDS = float(os.environ.get("SOAK_CHAOS_SECONDS", "20"))
-REQUESTS = int(os.environ.get("SOAK_REQUESTS", "2000"))
+pytestmark = pytest.mark.alone
+
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "120"))
+REQUESTS = int(os.environ.get("CHAOS_REQUESTS", "2000"))
 WORKERS = 8
 PER_SECOND = 30
 STEADY_S = 0.25  # between two attacks, on average

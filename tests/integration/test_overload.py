@@ -18,7 +18,9 @@ from processes import wait_until
 from scripts import answer, hang, pause
 from tree import Tree, hostile, model
 
-SECONDS = float(os.environ.get("SOAK_OVERLOAD_SECONDS", "15"))
+pytestmark = pytest.mark.alone
+
+SECONDS = float(os.environ.get("OVERLOAD_SECONDS", "60"))
 WORKERS = 6
 WORK_S = 0.1
 QUEUE_S = 1.0  # --queue-timeout-ms, as it is by default
