@@ -21,7 +21,7 @@ from tree import Tree, hostile, model
 pytestmark = pytest.mark.alone
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "120"))
-REQUESTS = int(os.environ.get("CHAOS_REQUESTS", "2000"))
+REQUESTS = 10_000
 WORKERS = 8
 PER_SECOND = 30
 STEADY_S = 0.25  # between two attacks, on average

@@ -20,7 +20,7 @@ from tree import Tree, hostile, model
 
 pytestmark = pytest.mark.alone
 
-SECONDS = float(os.environ.get("OVERLOAD_SECONDS", "60"))
+SECONDS = 60
 WORKERS = 6
 WORK_S = 0.1
 QUEUE_S = 1.0  # --queue-timeout-ms, as it is by default
@@ -101,7 +101,7 @@ def assert_events_of(gateway, shed):
 
 @pytest.mark.parametrize("callers", [WORKERS, WORKERS + 2], ids=["all workers busy", "a queue that moves"])
 def test_at_the_whole_capacity_nothing_is_shed(gateway, front, callers):
-    seconds = SECONDS / 3
+    seconds = SECONDS / 6
     health = gateway.run_dir / "health.sock"
     outcomes, probes = closed_loop(front, ASKS, callers, seconds=seconds, health=health).result(seconds + 60)
     assert [outcome for outcome in outcomes if not outcome.is_served] == []
