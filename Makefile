@@ -42,7 +42,7 @@ CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
 
-# What is compiled is compiled on all processors; what runs, one after the other.
+# What is compiled is compiled on all processors; how tests share them is in tests/README.md.
 PARALLEL = $(MAKE) --no-print-directory -j$(shell nproc)
 
 # A line per step; the whole command with V=1.
