@@ -156,8 +156,8 @@ fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 integration: packages-test programs ## through lighttpd, with the official client library (TESTS=… selects)
 	@tests/integration/run $(TESTS)
 
-soak: packages-test programs ## crashes under load for ten minutes, and the rest of that kind: a quarter of an hour
-	@CHAOS_SECONDS=600 tests/integration/run tests/integration/test_chaos.py tests/integration/test_overload.py
+soak: packages-test programs ## crashes under load for ten minutes, and the rest of that kind, with figures: a quarter of an hour
+	@CHAOS_SECONDS=600 tests/integration/run -raP tests/integration/test_chaos.py tests/integration/test_overload.py
 
 lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
 	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)
