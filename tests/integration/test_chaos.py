@@ -231,5 +231,5 @@ def test_many_requests_and_departures_leave_nothing_behind(start_gateway):
     print(f"{len(outcomes)} requests, {len(left)} departures; at rest before: {before}, after: {after}")
     for pid, kb in after.get("private_kb", {}).items():
         assert kb < before["private_kb"][pid] + 256, f"worker {pid} grew from {before['private_kb'][pid]} to {kb} kB"
-    for outcome in left:
-        assert gateway.event(outcome)["end"] == "client_gone"
+    strange = [event for event in map(gateway.event, left) if event["end"] != "client_gone"]
+    assert not strange, strange[:5]
