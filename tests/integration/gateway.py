@@ -8,8 +8,9 @@ import signal
 import subprocess
 
 import chat
+from fastcgi import connect
 from http_client import Call, format_request
-from processes import BROKEN, ROOT, Process, pick_port, program, wait_until
+from processes import BROKEN, ROOT, KeptPort, Process, program, wait_until
 from spool import Spool
 from tree import KeyRing, elsewhere, model, render
 
@@ -44,7 +45,8 @@ class Gateway:
         self._nofile = nofile  # the soft limit of file descriptors of llm-router
         self._servers = servers or {}
         self._generation = 0
-        self.port = pick_port()
+        self._kept_port = KeptPort()
+        self.port = self._kept_port.number
         for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
             path.mkdir(mode=0o700)
         self.master_key_file = folder / "master.key"
@@ -82,6 +84,8 @@ class Gateway:
 
     def start(self):
         self.start_router()
+        # Where nobody was at its first connect, lighttpd does not look again for a second or two.
+        wait_until(self._takes_probes, "llm-router listens")
         self.lighttpd = Process(
             ["lighttpd", "-D", "-f", str(self._lighttpd_conf)],
             self.environment(),
@@ -101,6 +105,14 @@ class Gateway:
     def _router_command(self):
         return [program("llm-router"), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
 
+    def _takes_probes(self):
+        assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
+        try:
+            connect(self.run_dir / "health.sock").close()
+        except OSError:
+            return False
+        return True
+
     def _is_ready(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
         assert self.lighttpd.is_running(), f"lighttpd ended: {self.lighttpd.log_text()}"
@@ -113,6 +125,7 @@ class Gateway:
         for process in (self.lighttpd, self.router):
             if process is not None:
                 process.stop()
+        self._kept_port.close()
 
     def assert_unbroken(self):
         """No sanitizer's words, and no crashed worker, since the last call."""

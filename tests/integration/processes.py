@@ -38,10 +38,19 @@ def program(name):
     return str(path)
 
 
-def pick_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+class KeptPort:
+    """A port of the loopback address that is ours until it is closed. Nobody listens
+    on it, so that a child which sets SO_REUSEADDR too may; meanwhile the kernel gives
+    it to no other who asks for any port, nor to a connection as its own end."""
+
+    def __init__(self):
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", 0))
+        self.number = self._socket.getsockname()[1]
+
+    def close(self):
+        self._socket.close()
 
 
 def wait_until(condition, what, timeout=10.0):

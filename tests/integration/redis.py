@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
-from processes import Process, pick_port, wait_until
+from processes import KeptPort, Process, wait_until
 
 
 class Redis:
@@ -20,7 +20,7 @@ class Redis:
         self.folder = Path(tempfile.mkdtemp(prefix="llm-router-redis-"))
         self.log = self.folder.with_suffix(".log")
         self.password = f"redis/canary@{secrets.token_hex(8)}"
-        self.tls_port = None
+        self.tls_port = self._kept_port = None
         self._as_user = []
         options = {
             "port": 0,
@@ -30,7 +30,8 @@ class Redis:
             "requirepass": self.password,
         }
         if certificate is not None:
-            self.tls_port = pick_port()
+            self._kept_port = KeptPort()
+            self.tls_port = self._kept_port.number
             shutil.copy(certificate, self.folder / "server.pem")
             shutil.copy(authority.file, self.folder / "ca.pem")
             options |= {
@@ -84,6 +85,8 @@ class Redis:
 
     def stop(self):
         self.end()
+        if self._kept_port is not None:
+            self._kept_port.close()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.log.unlink(missing_ok=True)
 

@@ -14,7 +14,7 @@ import textwrap
 import threading
 from pathlib import Path
 
-from processes import BUILD, ROOT, Process, pick_port
+from processes import BUILD, ROOT, KeptPort, Process
 
 TEXT = (ROOT / "admin" / "RUNBOOK.md").read_text()
 UNITS = ("llm-router", "llm-router-admin")
@@ -149,7 +149,8 @@ class Host:
         for name, text in (("sudo", SUDO), ("editor", EDITOR), ("systemctl", SYSTEMCTL)):
             self.write_script(bin_dir / name, text)
         self.bin = bin_dir
-        self.port = pick_port()
+        self._kept_port = KeptPort()
+        self.port = self._kept_port.number
         self.followed = set()
         self.supervisor = Supervisor(self.units, self._read_units())
         self.environment = {
@@ -219,3 +220,4 @@ class Host:
         if self.lighttpd is not None:
             self.lighttpd.stop()
         self.supervisor.end()
+        self._kept_port.close()

@@ -18,8 +18,8 @@ from processes import BROKEN, CAN_LOOK_INSIDE, count_descriptors, wait_until
 from scripts import answer, data, end, head, hang, pause
 from tree import Tree, hostile, model
 
-SECONDS = float(os.environ.get("SOAK_CHAOS_SECONDS", "20"))
-REQUESTS = int(os.environ.get("SOAK_REQUESTS", "2000"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "120"))
+REQUESTS = 10_000
 WORKERS = 8
 PER_SECOND = 30
 STEADY_S = 0.25  # between two attacks, on average
@@ -129,6 +129,8 @@ def test_what_is_lost_is_the_killed_workers_own_request_and_is_told_of(start_gat
     assert sum(done.values()) > SECONDS / STEADY_S / 4, done
 
     lost = [outcome for outcome in outcomes if not outcome.is_served and not outcome.is_shed]
+    shed = sum(1 for outcome in outcomes if outcome.is_shed)
+    print(f"{len(outcomes)} requests, {shed} shed, {len(lost)} lost; attacks: {dict(done)}")
     deaths = gateway.spool.events_that(end="worker_died")
     told = {event["request_id"] for event in deaths if event.get("request_id")}
     untold = [outcome for outcome in lost if outcome.request_id not in told]
@@ -157,6 +159,7 @@ def on_one_processor():
     os.sched_setaffinity(0, everywhere)
 
 
+@pytest.mark.alone
 def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_processor):
     """A worker is killed between its wake-up and its accept, and its successor is
     not there at once: the other one sleeps beside a waiting connection."""
@@ -225,7 +228,8 @@ def test_many_requests_and_departures_leave_nothing_behind(start_gateway):
     assert_back_to_rest(gateway, before)
     assert gateway.workers() == workers, "a worker was replaced"
     after = at_rest(gateway)
+    print(f"{len(outcomes)} requests, {len(left)} departures; at rest before: {before}, after: {after}")
     for pid, kb in after.get("private_kb", {}).items():
         assert kb < before["private_kb"][pid] + 256, f"worker {pid} grew from {before['private_kb'][pid]} to {kb} kB"
-    for outcome in left:
-        assert gateway.event(outcome)["end"] == "client_gone"
+    strange = [event for event in map(gateway.event, left) if event["end"] != "client_gone"]
+    assert not strange, strange[:5]

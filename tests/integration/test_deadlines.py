@@ -168,7 +168,8 @@ def test_a_stream_may_take_longer_than_the_chains_deadline_once_it_has_content(g
 
 
 def test_a_first_event_in_single_bytes_has_until_the_deadline(gateway):
-    gateway.script("alone", "k1", [head(), dribble(chat.HELLO, 0.0005), data(chat.FINISH), data(chat.DONE), end()])
+    slow = [head(), dribble(chat.HELLO[:40], 0.0005), data(chat.HELLO[40:])]
+    gateway.script("alone", "k1", [*slow, data(chat.FINISH), data(chat.DONE), end()])
     reply = gateway.chat("alone", stream=True)
     assert chat.text_of(reply.body) == "Hello"
 

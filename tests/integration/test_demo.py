@@ -13,7 +13,7 @@ import pytest
 
 import chat
 from http_client import Call, format_request
-from processes import BUILD, ROOT, pick_port, program, wait_until
+from processes import BUILD, ROOT, KeptPort, program, wait_until
 
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -29,15 +29,17 @@ def heed_signals():
 class Demonstration:
     """demo/run in a session of its own, as a terminal would start it."""
 
-    def __init__(self, run_dir, port, **environment):
-        self.run_dir, self.port = run_dir, port
+    def __init__(self, run_dir, **environment):
+        self.run_dir = run_dir
+        self._kept_port = KeptPort()
+        self.port = self._kept_port.number
         self.log = run_dir.parent / f"{run_dir.name}.log"
         with self.log.open("wb") as output:
             self.child = subprocess.Popen(
                 [ROOT / "demo" / "run"],
                 cwd=run_dir.parent,
                 env=os.environ
-                | {"PORT": str(port), "RUN_DIR": run_dir.name, "WORKERS": "4", "BUILD": str(BUILD)}
+                | {"PORT": str(self.port), "RUN_DIR": run_dir.name, "WORKERS": "4", "BUILD": str(BUILD)}
                 | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -86,7 +88,7 @@ def demonstrate():
     folder.chmod(0o755)
 
     def start(**environment):
-        demonstration = Demonstration(folder / "run", pick_port(), **environment)
+        demonstration = Demonstration(folder / "run", **environment)
         started.append(demonstration)
         return demonstration
 
@@ -227,7 +229,7 @@ def test_a_busy_port_is_said_plainly(demonstrate):
 
 def test_a_run_dir_that_is_too_long_for_a_socket_is_said_plainly(tmp_path):
     run_dir = tmp_path / ("x" * 100)
-    demo = Demonstration(run_dir, pick_port())
+    demo = Demonstration(run_dir)
     assert demo.wait_ended() == 1
     assert demo.says("108 bytes")
     shutil.rmtree(run_dir)

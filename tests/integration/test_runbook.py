@@ -16,7 +16,7 @@ import pytest
 import chat
 from http_client import Call, format_request
 from postgres import Postgres
-from processes import BROKEN, Process, pick_port, wait_until
+from processes import BROKEN, KeptPort, Process, wait_until
 from runbook import SECTIONS, TEXT, Host
 from scripts import answer
 
@@ -221,7 +221,8 @@ def database_server():
 def redis(tmp_path_factory, story):
     """A private Redis; `redis-cli` is connected to it."""
     folder = tmp_path_factory.mktemp("redis")
-    port = pick_port()
+    kept_port = KeptPort()
+    port = kept_port.number
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     process = Process(command, None, folder / "redis.log")
     cli = story.host.bin / "redis-cli"
@@ -230,6 +231,7 @@ def redis(tmp_path_factory, story):
     story.redis_port = port
     yield process
     process.stop()
+    kept_port.close()
 
 
 def test_first_installation_with_postgres_and_redis(story, host, database_server, redis):

@@ -696,16 +696,17 @@ START_TEST(sigterm_lets_a_request_in_hand_finish_and_no_new_one_in)
 }
 END_TEST
 
-/* A free port of the loopback address. */
-static int pick_port(void)
+/* A port of the loopback address that nobody else gets before the test ends: it stays
+ * bound, and does not listen, so that who sets SO_REUSEADDR too may. */
+static int keep_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
     return ntohs(address.sin_port);
 }
 
@@ -746,7 +747,7 @@ START_TEST(sigterm_turns_away_who_will_not_be_served)
 {
     const struct waiting_row *row = &waitings[_i];
     struct pollfd waiting = { .events = POLLIN };
-    int port = pick_port();
+    int port = keep_port();
 
     if (row->is_tcp)
         settings.listen = arena_printf(arena, "tcp:127.0.0.1:%d", port);

@@ -711,7 +711,7 @@ END_TEST
 
 START_TEST(a_large_plain_reply_that_is_cut_is_not_finished)
 {
-    struct span body = around(PLAIN_BEGIN, 2 * RELAY_PLAIN_BYTES, "");
+    struct span body = around(PLAIN_BEGIN, RELAY_PLAIN_BYTES + 3 * RELAY_TAIL_BYTES, "");
     struct run run;
     begin(&run, false, false, "", NEVER);
     feed_in_pieces(&run, body, piece_sizes[_i]);
