@@ -34,7 +34,7 @@ else
 CPPFLAGS += -D_FORTIFY_SOURCE=2
 endif
 
-CORE_SOURCES := $(sort $(wildcard core/*/*.c))
+CORE_SOURCES := $(sort $(wildcard core/*/*.c adapters/*.c))
 ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c))
 EDGE_SOURCES := $(sort $(filter-out fcgi/main.c,$(wildcard fcgi/edge/*.c fcgi/*.c)))
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))

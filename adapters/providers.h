@@ -1,0 +1,9 @@
+/* The rows of the table in adapters.c; for it and the providers' own tests. */
+#ifndef ADAPTERS_PROVIDERS_H
+#define ADAPTERS_PROVIDERS_H
+
+#include "adapters/adapter.h"
+
+extern const struct adapter adapter_openai;
+
+#endif
