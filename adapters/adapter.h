@@ -122,6 +122,13 @@ struct adapter_fault {
     const char *message; /* a sentence */
 };
 
+/* An upstream as its operator has it. */
+struct adapter_site {
+    struct span base_url, region;       /* at most one is not empty */
+    struct span model;                  /* adapterParams.model; empty: not configured */
+    const struct adapter_value *values; /* in the order of the adapter's table */
+};
+
 /* ---- one call ---- */
 
 /* What is to be spoken and where; borrowed for the call. */
@@ -206,10 +213,10 @@ struct adapter {
     size_t text_max; /* of `input`, in text_unit; 0: the dialect's bound is enough */
     enum text_unit text_unit;
 
-    /* The URL for an upstream that has no baseURL; region may be empty. `values`
-     * and `model` are the operator's. NULL with *fault: what is missing. */
-    const char *(*endpoint)(struct span region, struct span model, const struct adapter_value *values,
-                            struct arena *arena, struct adapter_fault *fault);
+    /* The URL of an upstream: its base_url, or one that is made. NULL with *fault:
+     * what is missing, or what of its parameters does not fit together. */
+    const char *(*endpoint)(const struct adapter_site *site, struct arena *arena,
+                            struct adapter_fault *fault);
 
     /* Beyond the tables: whether this upstream can do it. 0, or ERR_UNSUPPORTED
      * with *fault. May choose another call->format where the caller named none.
@@ -240,15 +247,24 @@ const char *adapter_name(size_t i);
 
 /* ---- for configuration ---- */
 
+/* The i-th parameter that an operator or a caller may set, those of every
+ * provider first; NULL behind the last. */
+const struct adapter_param *adapter_param(const struct adapter *adapter, size_t i);
+
+/* What is expected of a parameter, in words. */
+const char *adapter_param_expectation(const struct adapter_param *param, struct arena *arena);
+
 /* Reads adapterParams (a JSON object as written) and calls on_fault for each
  * member that may not stand there, with a clause in arena memory: "expected …".
  * The number of faults. */
 size_t adapter_read_params(const struct adapter *adapter, struct span params, struct arena *arena,
                            void (*on_fault)(void *ctx, struct span member, const char *message), void *ctx);
 
-/* The URL of an upstream without baseURL, or NULL with *fault. */
-const char *adapter_endpoint(const struct adapter *adapter, struct span region, struct span params,
-                             struct arena *arena, struct adapter_fault *fault);
+/* The URL of an upstream, as the adapter has it; base_url and region may be empty,
+ * `params` has no fault of its own. NULL with *fault, whose param names a member
+ * of the upstream: "region", "adapterParams.model". */
+const char *adapter_endpoint(const struct adapter *adapter, struct span base_url, struct span region,
+                             struct span params, struct arena *arena, struct adapter_fault *fault);
 
 /* ---- for whoever drives a call ---- */
 

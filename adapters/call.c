@@ -199,12 +199,18 @@ size_t adapter_read_params(const struct adapter *adapter, struct span params, st
     return adapter_params_read(adapter, params, PARAM_BY_OPERATOR, arena, NULL, NULL, on_fault, ctx);
 }
 
-const char *adapter_endpoint(const struct adapter *adapter, struct span region, struct span params,
-                             struct arena *arena, struct adapter_fault *fault)
+const char *adapter_endpoint(const struct adapter *adapter, struct span base_url, struct span region,
+                             struct span params, struct arena *arena, struct adapter_fault *fault)
 {
     struct adapter_value values[ADAPTER_PARAMS_MAX] = { 0 }, commons[ADAPTER_COMMON_COUNT] = { 0 };
     adapter_params_read(adapter, params, PARAM_BY_OPERATOR, arena, values, commons, ignore_fault, NULL);
-    return adapter->endpoint(region, commons[ADAPTER_COMMON_MODEL].text, values, arena, fault);
+    const struct adapter_site site = {
+        .base_url = base_url,
+        .region = region,
+        .model = commons[ADAPTER_COMMON_MODEL].text,
+        .values = values,
+    };
+    return adapter->endpoint(&site, arena, fault);
 }
 
 /* ---- the exchanges ---- */

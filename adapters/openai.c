@@ -25,16 +25,15 @@ static const struct adapter_format formats[] = {
 
 /* ---- the request ---- */
 
-static const char *make_endpoint(struct span region, struct span model, const struct adapter_value *values,
-                                 struct arena *arena, struct adapter_fault *fault)
+static const char *find_endpoint(const struct adapter_site *site, struct arena *arena,
+                                 struct adapter_fault *fault)
 {
-    (void)model;
-    (void)values;
-    if (region.len > 0) {
+    if (site->region.len > 0) {
         adapter_refuse(fault, arena, "region", "openai has no regions; \"baseURL\" says where it is");
         return NULL;
     }
-    return "https://api.openai.com/v1/audio/speech";
+    return site->base_url.len > 0 ? arena_span(arena, site->base_url)
+                                  : "https://api.openai.com/v1/audio/speech";
 }
 
 static void free_framer(void *framer)
@@ -279,7 +278,7 @@ const struct adapter adapter_openai = {
     .formats = formats,
     .n_formats = sizeof(formats) / sizeof(formats[0]),
     .skills = ADAPTER_SPEED | ADAPTER_INSTRUCTIONS | ADAPTER_CUSTOM_VOICE,
-    .endpoint = make_endpoint,
+    .endpoint = find_endpoint,
     .begin = begin,
     .head = head,
     .feed = feed,

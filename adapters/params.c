@@ -9,6 +9,13 @@ static const struct adapter_param common[ADAPTER_COMMON_COUNT] = {
                                "The voice of requests that name none." },
 };
 
+const struct adapter_param *adapter_param(const struct adapter *adapter, size_t i)
+{
+    if (i < ADAPTER_COMMON_COUNT)
+        return &common[i];
+    return i - ADAPTER_COMMON_COUNT < adapter->n_params ? &adapter->params[i - ADAPTER_COMMON_COUNT] : NULL;
+}
+
 static const char *expect_choice(const struct adapter_param *param, struct arena *arena)
 {
     const char *text = arena_printf(arena, "\"%s\"", param->choices[0]);

@@ -15,9 +15,6 @@ size_t adapter_params_read(const struct adapter *adapter, struct span object, en
                            struct arena *arena, struct adapter_value *values, struct adapter_value *commons,
                            void (*on_fault)(void *ctx, struct span member, const char *message), void *ctx);
 
-/* What is expected of a parameter, in words. */
-const char *adapter_param_expectation(const struct adapter_param *param, struct arena *arena);
-
 /* Whether some provider's callers may set a parameter of this name. */
 bool adapter_any_takes(struct span name);
 

@@ -15,6 +15,15 @@ const struct field field_default_chat_model = {
     .doc = "The model of chat requests that name none, or \"auto\".",
 };
 
+const struct field field_default_tts_model = {
+    .kind = FIELD_TEXT,
+    .rule = &rule_name,
+    .min = 1,
+    .max = NAME_MAX_BYTES,
+    .land = offsetof(struct compiled, default_tts_model),
+    .doc = "The model of speech requests that name none, or \"auto\".",
+};
+
 static void finish_caller(struct reader *r, void *into, json_object *object)
 {
     struct snap_principal *principal = into;

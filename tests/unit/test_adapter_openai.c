@@ -242,9 +242,10 @@ START_TEST(without_base_url_it_is_openai_itself_and_has_no_region)
     const struct adapter *openai = adapter_find(span_cstr("openai"));
     struct adapter_fault fault;
 
-    ck_assert_str_eq(adapter_endpoint(openai, span_of("", 0), span_of("", 0), arena, &fault),
+    ck_assert_str_eq(adapter_endpoint(openai, span_of("", 0), span_of("", 0), span_of("", 0), arena, &fault),
                      "https://api.openai.com/v1/audio/speech");
-    ck_assert_ptr_null(adapter_endpoint(openai, span_cstr("eu"), span_of("", 0), arena, &fault));
+    ck_assert_ptr_null(
+        adapter_endpoint(openai, span_of("", 0), span_cstr("eu"), span_of("", 0), arena, &fault));
     ck_assert_str_eq(fault.param, "region");
     arena_free(arena);
 }
