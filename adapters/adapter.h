@@ -144,7 +144,8 @@ struct adapter_order {
 /* One HTTP request. Its memory is the call's, until the next exchange. */
 struct adapter_exchange {
     const char *url;
-    const char *key_header;     /* "Authorization: Bearer {KEY}"; NULL: the key stays at home */
+    const char *key_header;     /* "Authorization: Bearer {KEY}", the same for a whole call, whose first
+                                   exchange has it; NULL: the key stays at home */
     const char *const *headers; /* "Name: value", ends with NULL; may be NULL */
     bool is_get;                /* then there is no body */
     struct splice body;
@@ -274,11 +275,11 @@ const char *adapter_endpoint(const struct adapter *adapter, struct span base_url
 struct adapter_call *adapter_call_new(const struct adapter_order *order, struct arena *arena,
                                       struct arena *scratch, struct adapter_fault *fault);
 
+/* Done without a byte of audio is a failure, "no_audio", whoever says so. */
 void adapter_call_begin(struct adapter_call *call, struct adapter_exchange *out);
 enum adapter_step adapter_call_head(struct adapter_call *call, const struct adapter_reply *reply);
 enum adapter_step adapter_call_feed(struct adapter_call *call, struct span piece);
 
-/* Done without a byte of audio is a failure, "no_audio". */
 enum adapter_step adapter_call_finish(struct adapter_call *call, struct adapter_exchange *next);
 
 /* The media type of what was given first: what its first bytes say, else

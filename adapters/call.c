@@ -222,29 +222,30 @@ void adapter_call_begin(struct adapter_call *call, struct adapter_exchange *out)
     arena_reset(call->scratch);
 }
 
-enum adapter_step adapter_call_head(struct adapter_call *call, const struct adapter_reply *reply)
+/* What holds for a step of each function. */
+static enum adapter_step end_step(struct adapter_call *call, enum adapter_step step)
 {
-    const struct adapter *adapter = call->order->adapter;
-    enum adapter_step step = adapter->head == NULL ? ADAPTER_MORE : adapter->head(call, reply);
+    if (step == ADAPTER_DONE && call->audio_bytes == 0)
+        step = adapter_fail(call, "no_audio", (struct span){ NULL, 0 });
     arena_reset(call->scratch);
     return step;
 }
 
+enum adapter_step adapter_call_head(struct adapter_call *call, const struct adapter_reply *reply)
+{
+    const struct adapter *adapter = call->order->adapter;
+    return end_step(call, adapter->head == NULL ? ADAPTER_MORE : adapter->head(call, reply));
+}
+
 enum adapter_step adapter_call_feed(struct adapter_call *call, struct span piece)
 {
-    enum adapter_step step = call->order->adapter->feed(call, piece);
-    arena_reset(call->scratch);
-    return step;
+    return end_step(call, call->order->adapter->feed(call, piece));
 }
 
 enum adapter_step adapter_call_finish(struct adapter_call *call, struct adapter_exchange *next)
 {
     *next = (struct adapter_exchange){ 0 };
-    enum adapter_step step = call->order->adapter->finish(call, next);
-    if (step == ADAPTER_DONE && call->audio_bytes == 0)
-        step = adapter_fail(call, "no_audio", (struct span){ NULL, 0 });
-    arena_reset(call->scratch);
-    return step;
+    return end_step(call, call->order->adapter->finish(call, next));
 }
 
 void adapter_classify(const struct adapter *adapter, const struct adapter_failure *failure,

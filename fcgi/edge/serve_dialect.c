@@ -3,13 +3,17 @@
 
 #include "core/base/clock.h"
 #include "core/json/writer.h"
-#include "fcgi/edge/attempt.h"
+#include "fcgi/edge/speech.h"
 
 enum { DETAILS_BYTES = 512 * 1024 };
 
-void turn_fail_unknown_model(struct turn *turn, struct span requested)
+static void list_name(void *ctx, struct span name)
 {
-    const struct snap_root *root = turn->root;
+    jw_string(ctx, name);
+}
+
+void turn_fail_unknown_model(struct turn *turn, struct span requested, enum model_parts parts)
+{
     struct failure failure = { .kind = FAILURE_UNKNOWN_MODEL, .param = "model" };
     struct json_writer w;
     struct buf details;
@@ -21,11 +25,7 @@ void turn_fail_unknown_model(struct turn *turn, struct span requested)
         jw_member_span(&w, "requested", requested);
         jw_key(&w, "available");
         jw_begin_array(&w);
-        for (unsigned i = 0; i < root->models.count; i++) {
-            struct span name = snap_span(root, SNAP_ITEM(root, root->models, struct snap_model, i)->name);
-            if (turn->principal == NULL || snapshot_may_use(root, turn->principal, name))
-                jw_string(&w, name);
-        }
+        turn_visit_models(turn, parts, list_name, &w);
         jw_end_array(&w);
         jw_end_object(&w);
         if (!details.overflowed)
@@ -73,12 +73,17 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
 }
 
 /* The model that serves: the asked one, or the default for none, "" and "auto". */
-static const struct snap_model *find_model(struct turn *turn, const struct request_facts *facts)
+static const struct snap_model *find_model(struct turn *turn, const struct dialect *dialect,
+                                           const struct request_facts *facts)
 {
     const struct snap_root *root = turn->root;
     bool wants_default = facts->model.len == 0 || span_is(facts->model, "auto");
-    struct span name = wants_default ? snap_span(root, root->default_chat_model) : facts->model;
-    const struct snap_model *model = name.len > 0 ? snapshot_model(root, name) : NULL;
+    struct span preset =
+        snap_span(root, dialect->is_adapted ? root->default_tts_model : root->default_chat_model);
+    struct span name = wants_default ? preset : facts->model;
+    const struct snap_model *model = NULL;
+    if (name.len > 0)
+        model = dialect->is_adapted ? snapshot_tts_model(root, name) : snapshot_model(root, name);
 
     if (!root->has_tree || !turn->worker->shared->has_keys || (wants_default && model == NULL)) {
         struct failure failure = { .kind = FAILURE_CONFIG_NOT_SET };
@@ -89,7 +94,7 @@ static const struct snap_model *find_model(struct turn *turn, const struct reque
         return NULL;
     }
     if (model == NULL || (turn->principal != NULL && !snapshot_may_use(root, turn->principal, name))) {
-        turn_fail_unknown_model(turn, name);
+        turn_fail_unknown_model(turn, name, dialect->is_adapted ? MODELS_TTS : MODELS_LLM);
         return NULL;
     }
     turn->event->model_routed = name;
@@ -112,6 +117,16 @@ static uint64_t now_us(void *ctx)
 {
     (void)ctx;
     return clock_monotonic_us();
+}
+
+/* No upstream of the model can do what is asked. */
+static void fail_unserved(const struct errand *errand)
+{
+    turn_fail(errand->turn, &(struct failure){
+                                .kind = FAILURE_INVALID_REQUEST,
+                                .param = errand->unserved_param,
+                                .message = errand->unserved_message,
+                            });
 }
 
 static void conclude(struct errand *errand, const struct loop_result *result)
@@ -146,7 +161,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     turn->event->dialect = dialect->name;
     if (read_request(turn, dialect, &facts) != 0)
         return;
-    const struct snap_model *model = find_model(turn, &facts);
+    const struct snap_model *model = find_model(turn, dialect, &facts);
     if (model == NULL)
         return;
     struct answer answer;
@@ -158,11 +173,24 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         .answer = &answer,
         .deadline_us = chain_deadline(turn, model, facts.is_stream),
     };
-    const struct plan_facts plan_facts = { .root = turn->root, .model = model };
-    const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = attempt_run };
+    const struct plan_facts plan_facts = {
+        .root = turn->root,
+        .model = model,
+        .can_serve = dialect->is_adapted ? speech_can_serve : NULL,
+        .ctx = &errand,
+    };
+    const struct loop_ops ops = {
+        .ctx = &errand,
+        .now_us = now_us,
+        .attempt = dialect->is_adapted ? speech_attempt_run : attempt_run,
+    };
 
     answer_init(&answer, turn, dialect, model, facts.is_stream);
     plan_make(&plan_facts, turn->request.arena, &plan);
+    if (plan.count == 0) {
+        fail_unserved(&errand);
+        return;
+    }
     loop_run(&plan_facts, &plan, errand.deadline_us, &ops, &result);
     conclude(&errand, &result);
 }
