@@ -180,7 +180,8 @@ size_t adapter_params_read(const struct adapter *adapter, struct span object, en
         .on_fault = on_fault,
         .ctx = ctx,
     };
-    if (object.len > 0 && json_scan(object, &members, 1, 0, on_member, &r, NULL) != 0)
+    if (object.len > 0 &&
+        (!span_starts(span_trim(object), "{") || json_scan(object, &members, 1, 0, on_member, &r, NULL) != 0))
         fault(&r, span_of("", 0), "it is no JSON object");
     return r.n_faults;
 }
