@@ -66,9 +66,9 @@ static int read_params(struct preparing *p)
 
 static const char *list_formats(const struct adapter *adapter, struct arena *arena)
 {
-    const char *text = adapter->formats[0].name;
-    for (size_t i = 1; i < adapter->n_formats; i++)
-        text = arena_printf(arena, "%s, %s", text, adapter->formats[i].name);
+    const char *text = "";
+    for (size_t i = 0; i < adapter->n_formats; i++)
+        text = arena_printf(arena, "%s%s%s", text, i == 0 ? "" : ", ", adapter->formats[i].name);
     return text;
 }
 
@@ -78,11 +78,12 @@ static int choose_format(struct preparing *p)
     const struct adapter *adapter = call->order->adapter;
     struct span asked = call->order->speech->format;
 
-    for (size_t i = 0; i < adapter->n_formats && call->format == NULL; i++)
-        if (asked.len == 0 || span_is(asked, adapter->formats[i].name))
+    for (size_t i = 0; i < adapter->n_formats; i++) {
+        if (asked.len == 0 || span_is(asked, adapter->formats[i].name)) {
             call->format = &adapter->formats[i];
-    if (call->format != NULL)
-        return 0;
+            return 0;
+        }
+    }
     return adapter_refuse(p->fault, call->arena, "response_format",
                           "`response_format`: this model offers %s.", list_formats(adapter, call->arena));
 }
@@ -204,13 +205,14 @@ const char *adapter_endpoint(const struct adapter *adapter, struct span base_url
 {
     struct adapter_value values[ADAPTER_PARAMS_MAX] = { 0 }, commons[ADAPTER_COMMON_COUNT] = { 0 };
     adapter_params_read(adapter, params, PARAM_BY_OPERATOR, arena, values, commons, ignore_fault, NULL);
-    const struct adapter_site site = {
+    struct adapter_site *site = arena_new_of(arena, struct adapter_site);
+    *site = (struct adapter_site){
         .base_url = base_url,
         .region = region,
         .model = commons[ADAPTER_COMMON_MODEL].text,
         .values = values,
     };
-    return adapter->endpoint(&site, arena, fault);
+    return adapter->endpoint(site, arena, fault);
 }
 
 /* ---- the exchanges ---- */

@@ -74,7 +74,7 @@ static void run(const struct adapter *adapter, size_t which, const char *type, s
     struct arena *arena = arena_new(), *scratch = arena_new();
     const struct audio_sink sink = { .ctx = out, .write = take_audio };
     struct request_facts facts = { 0 };
-    struct request_fault bad;
+    struct request_fault bad = { 0 };
     struct adapter_fault fault = { 0 };
     struct adapter_exchange exchange;
 
@@ -133,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n_adapters = 0;
     while (adapter_name(n_adapters) != NULL)
         n_adapters++;
+    fuzz_check(n_adapters > 0, "there are adapters");
     const char *name = adapter_name(fuzz_take_choice(&in, n_adapters));
     const struct adapter *adapter = adapter_find(span_cstr(name));
     size_t which = fuzz_take_choice(&in, sizeof(orders) / sizeof(orders[0]));

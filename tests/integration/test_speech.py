@@ -10,7 +10,7 @@ import pytest
 import speech
 from errors import assert_error, assert_exhausted
 from gateway import MOUNTS
-from scripts import JSON, SSE, answer, close, data, dribble, end, flood, hang, head, pause, reset, stream
+from scripts import JSON, answer, close, data, dribble, end, flood, hang, head, pause, reset, stream
 from speech import MP3, audio
 from tree import Tree, hostile, refused, speaker
 
