@@ -183,7 +183,7 @@ struct adapter_call {
 
     /* for the adapter to write */
     void *state;        /* its own; arena memory */
-    const char *type;   /* media type of the audio, if it is another than the format's */
+    const char *type;   /* media type of the audio, a constant, if it is another than the format's */
     const char *why;    /* ADAPTER_FAILED: a constant name for the record */
     struct buf failure; /* ADAPTER_FAILED: what says so; see adapter_fail */
     struct usage usage; /* tokens, if the provider counts them */
@@ -283,7 +283,7 @@ enum adapter_step adapter_call_feed(struct adapter_call *call, struct span piece
 enum adapter_step adapter_call_finish(struct adapter_call *call, struct adapter_exchange *next);
 
 /* The media type of what was given first: what its first bytes say, else
- * call->type, else the format's. A constant, or of call->type's memory. */
+ * call->type, else the format's. A constant. */
 const char *adapter_call_type(const struct adapter_call *call, struct span first);
 
 void adapter_classify(const struct adapter *adapter, const struct adapter_failure *failure,
@@ -297,6 +297,10 @@ enum adapter_step adapter_give(struct adapter_call *call, struct span audio);
 /* Decodes a JSON string of base64 and gives what it holds. An empty one is none;
  * ADAPTER_FAILED if it is not base64. */
 enum adapter_step adapter_give_base64(struct adapter_call *call, const struct json_value *value);
+
+/* The media type of audio that a reply's header claims, for call->type: a constant,
+ * or NULL if it is none that is known. */
+const char *adapter_known_type(struct span content_type);
 
 /* Keeps the first bytes of what says the failure: ADAPTER_FAILED. */
 enum adapter_step adapter_fail(struct adapter_call *call, const char *why, struct span bytes);

@@ -60,6 +60,30 @@ static const struct {
     { is_mp3, true, "audio/mpeg" },   { is_adts, true, "audio/aac" },
 };
 
+/* What providers call it, and what we do. Nothing else of theirs reaches a caller:
+ * a header could hold anything. */
+static const struct {
+    const char *claimed, *type;
+} known[] = {
+    { "audio/mpeg", "audio/mpeg" },   { "audio/mp3", "audio/mpeg" },     { "audio/ogg", "audio/ogg" },
+    { "audio/opus", "audio/opus" },   { "audio/aac", "audio/aac" },      { "audio/flac", "audio/flac" },
+    { "audio/x-flac", "audio/flac" }, { "audio/wav", "audio/wav" },      { "audio/x-wav", "audio/wav" },
+    { "audio/wave", "audio/wav" },    { "audio/vnd.wave", "audio/wav" }, { "audio/pcm", "audio/pcm" },
+    { "audio/webm", "audio/webm" },   { "audio/mp4", "audio/mp4" },      { "audio/amr-wb", "audio/amr-wb" },
+};
+
+const char *adapter_known_type(struct span content_type)
+{
+    const char *end = content_type.len == 0 ? NULL : memchr(content_type.ptr, ';', content_type.len);
+    if (end != NULL)
+        content_type.len = (size_t)(end - content_type.ptr);
+    content_type = span_trim(content_type);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (span_is_nocase(content_type, known[i].claimed))
+            return known[i].type;
+    return NULL;
+}
+
 /* Samples without a header. */
 static bool is_bare(const char *type)
 {

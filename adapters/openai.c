@@ -71,25 +71,23 @@ static void begin(struct adapter_call *call, struct adapter_exchange *out)
 
 /* ---- the reply ---- */
 
-/* A media type without its parameters, in the call's memory. */
-static const char *bare_type(struct adapter_call *call, struct span type)
+static bool is_document(struct span type)
 {
-    const char *end = type.len == 0 ? NULL : memchr(type.ptr, ';', type.len);
-    return arena_span(call->arena,
-                      span_trim(span_of(type.ptr, end == NULL ? type.len : (size_t)(end - type.ptr))));
+    return type.len >= 5 && (strncasecmp(type.ptr, "text/", 5) == 0 ||
+                             (type.len >= 16 && strncasecmp(type.ptr, "application/json", 16) == 0));
 }
 
 static enum adapter_step head(struct adapter_call *call, const struct adapter_reply *reply)
 {
+    struct span type = reply->content_type;
     struct state *state = call->state;
-    const char *type = bare_type(call, reply->content_type);
 
-    if (strcasecmp(type, "text/event-stream") == 0)
+    if (type.len >= 17 && strncasecmp(type.ptr, "text/event-stream", 17) == 0)
         state->mode = MODE_EVENTS;
-    else if (strcasecmp(type, "application/json") == 0 || strncasecmp(type, "text/", 5) == 0)
+    else if (is_document(type))
         state->mode = MODE_DOCUMENT;
-    else if (strncasecmp(type, "audio/", 6) == 0)
-        call->type = type;
+    else
+        call->type = adapter_known_type(type);
     return ADAPTER_MORE;
 }
 

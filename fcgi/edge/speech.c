@@ -69,7 +69,7 @@ static int write_audio(void *ctx, struct span audio)
 
     if (!s->is_committed) {
         const char *type = wants_events ? errand->dialect->stream_type : adapter_call_type(s->call, audio);
-        answer_commit(errand->answer, 200, attempt_keep(&s->base, span_cstr(type)), -1);
+        answer_commit(errand->answer, 200, span_cstr(type), -1);
         s->is_committed = true;
     }
     return wants_events ? write_events(s, audio) : answer_write(errand->answer, audio, false);

@@ -10,8 +10,10 @@ import pytest
 import speech
 from errors import assert_error, assert_exhausted
 from gateway import MOUNTS
-from scripts import JSON, answer, close, data, dribble, end, flood, hang, head, pause, reset, stream
+from processes import CAN_LOOK_INSIDE
+from scripts import JSON, SSE, answer, close, data, dribble, end, flood, hang, head, pause, reset, stream
 from speech import MP3, audio
+from test_chaos import private_kb
 from tree import Tree, hostile, refused, speaker
 
 TREE = Tree(
@@ -141,6 +143,31 @@ def test_audio_in_single_bytes_arrives(gateway):
     body = audio(600)
     gateway.script("one", "k1", [head(200, MP3), dribble(body), end()])
     assert gateway.say("one").body == body
+
+
+@pytest.mark.skipif(not CAN_LOOK_INSIDE, reason="only root may look at the memory of llm-router")
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+@pytest.mark.parametrize("source", ["audio", "events"])
+def test_a_long_file_takes_no_more_memory_than_a_short_one(start_gateway, source, stream_format):
+    """Ten minutes of WAV at 24 kHz, in which memory is looked at when most of it has passed."""
+    gateway = start_gateway(TREE, workers=1)
+    piece = audio(48_000)
+    chunk = piece if source == "audio" else speech.delta(piece)
+    kind = MP3 if source == "audio" else SSE
+
+    def relay(count):
+        gateway.script("one", "k1", [head(200, kind), *[data(chunk)] * count, hang()])
+        call = gateway.speak("one", stream_format=stream_format)
+        size = 0
+        while size < count * len(piece):  # of base64 there is more
+            size += len(call.socket.recv(1 << 20))
+        used = private_kb(*gateway.workers())
+        call.close()
+        gateway.event(call)
+        return used
+
+    before = relay(20)
+    assert relay(600) < before + 256
 
 
 # Streams of events

@@ -300,6 +300,24 @@ START_TEST(audio_is_what_its_first_bytes_say_else_what_is_claimed)
 }
 END_TEST
 
+static const struct {
+    const char *claimed, *type;
+} claims[] = {
+    { "audio/mpeg", "audio/mpeg" },
+    { "Audio/MP3 ; q=1", "audio/mpeg" },
+    { "audio/x-wav", "audio/wav" },
+    { "audio/sk-0123456789", NULL },
+    { "application/octet-stream", NULL },
+    { "", NULL },
+    { ";", NULL },
+};
+
+START_TEST(a_claimed_type_is_one_of_those_that_are_known)
+{
+    ck_assert_pstr_eq(adapter_known_type(span_cstr(claims[_i].claimed)), claims[_i].type);
+}
+END_TEST
+
 /* ---- the table ---- */
 
 START_TEST(every_row_of_the_table_is_complete)
@@ -340,6 +358,7 @@ int main(void)
     tcase_add_test(tests, who_names_no_format_gets_the_first);
     tcase_add_test(tests, the_adapter_itself_may_refuse);
     tcase_add_loop_test(tests, audio_is_what_its_first_bytes_say_else_what_is_claimed, 0, (int)COUNT(sounds));
+    tcase_add_loop_test(tests, a_claimed_type_is_one_of_those_that_are_known, 0, (int)COUNT(claims));
     tcase_add_test(tests, every_row_of_the_table_is_complete);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
