@@ -115,8 +115,8 @@ static bool is_han(uint32_t code)
            (code >= 0x20000 && code <= 0x3ffff);
 }
 
-/* The code points of well-formed UTF-8, ideographs once more if `han_twice`. */
-static size_t count_characters(struct span text, bool han_twice)
+/* Code points of well-formed UTF-8, an ideograph twice. */
+static size_t count_han_twice(struct span text)
 {
     size_t count = 0;
     for (size_t i = 0; i < text.len;) {
@@ -125,10 +125,17 @@ static size_t count_characters(struct span text, bool han_twice)
         uint32_t code = len == 1 ? c : c & (0x7fU >> len);
         for (size_t k = 1; k < len && i + k < text.len; k++)
             code = code << 6 | ((unsigned char)text.ptr[i + k] & 0x3f);
-        count += han_twice && is_han(code) ? 2 : 1;
+        count += is_han(code) ? 2 : 1;
         i += len;
     }
     return count;
+}
+
+static size_t size_in(enum text_unit unit, const struct speech_facts *speech)
+{
+    if (unit == TEXT_BYTES)
+        return speech->input.len;
+    return unit == TEXT_HAN_TWICE ? count_han_twice(speech->input) : speech->input_characters;
 }
 
 static int check_length(struct preparing *p)
@@ -139,12 +146,10 @@ static int check_length(struct preparing *p)
         [TEXT_BYTES] = "bytes of UTF-8",
         [TEXT_HAN_TWICE] = "characters, of which an ideograph counts two",
     };
-    struct span text = p->call->order->speech->input;
-    size_t size = adapter->text_unit == TEXT_BYTES
-                      ? text.len
-                      : count_characters(text, adapter->text_unit == TEXT_HAN_TWICE);
-
-    if (adapter->text_max == 0 || size <= adapter->text_max)
+    if (adapter->text_max == 0)
+        return 0;
+    size_t size = size_in(adapter->text_unit, p->call->order->speech);
+    if (size <= adapter->text_max)
         return 0;
     return adapter_refuse(p->fault, p->call->arena, "input",
                           "`input` has %zu; this model takes at most %zu %s.", size, adapter->text_max,
