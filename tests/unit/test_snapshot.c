@@ -15,6 +15,10 @@
     "{\"upstreams\":[{\"baseURL\":\"https://h/v1\",\"headers\":{\"x-a\":\"b\"},\"keys\":[{\"id\":\"k\"," \
     "\"ciphertext\":\"" SEALED "\"}]}]}"
 
+#define SPEAKER                                                                                             \
+    "{\"provider\":\"openai\",\"upstreams\":[{\"adapterParams\":{\"model\":\"m\"},\"keys\":[{\"id\":\"k\"," \
+    "\"ciphertext\":\"" SEALED "\"}]}]}"
+
 static struct arena *arena;
 static struct span image; /* of a tree, a default model and two callers */
 static struct error e;
@@ -33,6 +37,7 @@ static void compile(const char *tree)
     enum entry_id which;
     size_t undecryptable;
     values[ENTRY_LLM_ROUTER_CONFIG] = (struct entry_value){ span_cstr(tree), "abc" };
+    values[ENTRY_DEFAULT_TTS_MODEL] = (struct entry_value){ span_cstr("\"say\""), "d" };
     values[ENTRY_DEFAULT_CHAT_MODEL] = (struct entry_value){ span_cstr("\"gpt\""), "d" };
     values[ENTRY_CALLER_KEYS] = (struct entry_value){
         span_cstr(arena_printf(arena, "{\"keys\":[%s,%s,%s]}", caller("a", "key-a", ""),
@@ -49,7 +54,7 @@ static void set_up(void)
 {
     arena = arena_new();
     compile("{\"llm\":{\"models\":{\"gpt\":" UPSTREAM ",\"a\":" UPSTREAM ",\"gpt-4\":" UPSTREAM
-            ",\"é\":" UPSTREAM "}}}");
+            ",\"é\":" UPSTREAM "}},\"tts\":{\"models\":{\"say\":" SPEAKER ",\"gpt\":" SPEAKER "}}}");
 }
 
 static void tear_down(void)
@@ -69,6 +74,17 @@ static const struct {
     { "gpt", true }, { "a", true },     { "gpt-4", true }, { "é", true },       { "gp", false },
     { "", false },   { "gpt-", false }, { "zz", false },   { "gpt-4o", false }, { "GPT", false },
 };
+
+START_TEST(models_that_speak_have_names_of_their_own)
+{
+    const struct snap_model *say = snapshot_tts_model(root(), span_cstr("say"));
+    const struct snap_model *gpt = snapshot_tts_model(root(), span_cstr("gpt"));
+    ck_assert(say != NULL && gpt != NULL && gpt != snapshot_model(root(), span_cstr("gpt")));
+    ck_assert_ptr_null(snapshot_model(root(), span_cstr("say")));
+    ck_assert_ptr_null(snapshot_tts_model(root(), span_cstr("a")));
+    ck_assert_str_eq(snap_cstr(root(), root()->default_tts_model), "say");
+}
+END_TEST
 
 START_TEST(a_model_is_found_by_its_whole_name_only)
 {
@@ -355,6 +371,7 @@ int main(void)
     TCase *tests = tcase_create("snapshot");
     tcase_set_timeout(tests, 30);
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, models_that_speak_have_names_of_their_own);
     tcase_add_loop_test(tests, a_model_is_found_by_its_whole_name_only, 0, sizeof(names) / sizeof(names[0]));
     tcase_add_test(tests, models_keep_the_order_of_the_document);
     tcase_add_test(tests, a_caller_is_found_by_the_digest_of_its_key);
