@@ -219,7 +219,7 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
 /* --- the attempt --- */
 
 /* A web server looks at its client again when the reply has begun. */
-static enum exchange_caller look_for_caller(void *ctx)
+enum exchange_caller attempt_look_for_caller(void *ctx)
 {
     struct turn *turn = ctx;
 
@@ -257,7 +257,7 @@ static void exchange(struct attempt *a, const char *const *headers)
         },
         .beat = &beat,
         .caller_fd = conn_watch_fd(turn->request.conn),
-        .look_for_caller = look_for_caller,
+        .look_for_caller = attempt_look_for_caller,
         .caller = turn,
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };

@@ -36,6 +36,9 @@ struct span attempt_keep(const struct attempt *a, struct span text);
 void attempt_keep_head(struct attempt *a, const struct exchange_head *head);
 enum exchange_want attempt_keep_failed(struct attempt *a, struct span piece);
 
+/* For an exchange: ctx is the turn. */
+enum exchange_caller attempt_look_for_caller(void *ctx);
+
 /* The header line that carries the key. */
 struct key_line {
     char *text;

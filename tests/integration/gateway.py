@@ -214,7 +214,6 @@ class Gateway:
             f"{mount}/audio/speech",
             speech.request(model_name, **members),
             headers={"x-request-id": request_id} | (headers or {}),
-            seconds_to_accept=0.02,
         )
         call.request_id = request_id
         return call
