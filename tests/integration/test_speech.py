@@ -315,6 +315,15 @@ def test_a_refusal_does_not_carry_a_key(gateway):
     assert "[redacted]" in reply.json()["error"]["message"]
 
 
+def test_the_log_has_the_id_by_which_the_provider_finds_a_failed_request_again(gateway):
+    trace = "req_0123456789abcdef"
+    gateway.script("one", "k1", answer(401, "{}", {"x-request-id": trace}))
+    gateway.script("one", "k2", answer(401, "{}", {"x-request-id": "of no such form"}))
+    reply = gateway.say("one")
+    lines = [json.loads(line) for line in gateway.router.log_text().splitlines() if reply.request_id in line]
+    assert [line.get("upstream_trace") for line in lines if line["event"] == "attempt_failed"] == [trace, None]
+
+
 def test_a_model_that_an_upstream_does_not_know_is_asked_of_one_other(gateway):
     unknown = answer(404, error("The model does not exist.", "invalid_request_error", "model_not_found"))
     gateway.script("two", "a1", unknown)
