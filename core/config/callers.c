@@ -1,4 +1,4 @@
-/* DEFAULT_CHAT_MODEL and CALLER_KEYS. */
+/* DEFAULT_CHAT_MODEL, DEFAULT_TTS_MODEL and CALLER_KEYS. */
 #include "core/config/rows.h"
 
 #include <stdlib.h>

@@ -7,6 +7,29 @@
 
 enum { DETAILS_BYTES = 512 * 1024 };
 
+static struct snap_str preset_chat(const struct snap_root *root)
+{
+    return root->default_chat_model;
+}
+
+static struct snap_str preset_tts(const struct snap_root *root)
+{
+    return root->default_tts_model;
+}
+
+/* What differs on the way of a request between dialects that upstreams speak and
+ * those that are adapted. */
+static const struct service {
+    enum model_parts part;
+    struct snap_str (*preset)(const struct snap_root *root);
+    const struct snap_model *(*find)(const struct snap_root *root, struct span name);
+    bool (*can_serve)(void *ctx, const struct snap_upstream *upstream);
+    void (*attempt)(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
+} services[] = {
+    [false] = { MODELS_LLM, preset_chat, snapshot_model, NULL, attempt_run },
+    [true] = { MODELS_TTS, preset_tts, snapshot_tts_model, speech_can_serve, speech_attempt_run },
+};
+
 static void list_name(void *ctx, struct span name)
 {
     jw_string(ctx, name);
@@ -73,17 +96,13 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
 }
 
 /* The model that serves: the asked one, or the default for none, "" and "auto". */
-static const struct snap_model *find_model(struct turn *turn, const struct dialect *dialect,
+static const struct snap_model *find_model(struct turn *turn, const struct service *service,
                                            const struct request_facts *facts)
 {
     const struct snap_root *root = turn->root;
     bool wants_default = facts->model.len == 0 || span_is(facts->model, "auto");
-    struct span preset =
-        snap_span(root, dialect->is_adapted ? root->default_tts_model : root->default_chat_model);
-    struct span name = wants_default ? preset : facts->model;
-    const struct snap_model *model = NULL;
-    if (name.len > 0)
-        model = dialect->is_adapted ? snapshot_tts_model(root, name) : snapshot_model(root, name);
+    struct span name = wants_default ? snap_span(root, service->preset(root)) : facts->model;
+    const struct snap_model *model = name.len > 0 ? service->find(root, name) : NULL;
 
     if (!root->has_tree || !turn->worker->shared->has_keys || (wants_default && model == NULL)) {
         struct failure failure = { .kind = FAILURE_CONFIG_NOT_SET };
@@ -94,7 +113,7 @@ static const struct snap_model *find_model(struct turn *turn, const struct diale
         return NULL;
     }
     if (model == NULL || (turn->principal != NULL && !snapshot_may_use(root, turn->principal, name))) {
-        turn_fail_unknown_model(turn, name, dialect->is_adapted ? MODELS_TTS : MODELS_LLM);
+        turn_fail_unknown_model(turn, name, service->part);
         return NULL;
     }
     turn->event->model_routed = name;
@@ -161,7 +180,8 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     turn->event->dialect = dialect->name;
     if (read_request(turn, dialect, &facts) != 0)
         return;
-    const struct snap_model *model = find_model(turn, dialect, &facts);
+    const struct service *service = &services[dialect->is_adapted];
+    const struct snap_model *model = find_model(turn, service, &facts);
     if (model == NULL)
         return;
     struct answer answer;
@@ -176,14 +196,10 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     const struct plan_facts plan_facts = {
         .root = turn->root,
         .model = model,
-        .can_serve = dialect->is_adapted ? speech_can_serve : NULL,
+        .can_serve = service->can_serve,
         .ctx = &errand,
     };
-    const struct loop_ops ops = {
-        .ctx = &errand,
-        .now_us = now_us,
-        .attempt = dialect->is_adapted ? speech_attempt_run : attempt_run,
-    };
+    const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = service->attempt };
 
     answer_init(&answer, turn, dialect, model, facts.is_stream);
     plan_make(&plan_facts, turn->request.arena, &plan);
