@@ -45,7 +45,7 @@ enum param_kind {
     PARAM_WHOLE,  /* a whole number of min..max */
     PARAM_NUMBER, /* any number of min..max */
     PARAM_BOOL,
-    PARAM_JSON, /* an object or a list, which goes on as it is */
+    PARAM_JSON, /* an object or a list of at most max bytes as written, which goes on as it is */
 };
 
 /* Who may set it: operators in `adapterParams`, callers in `extra_body`. Where
@@ -210,6 +210,8 @@ struct adapter {
     size_t n_params;
     const struct adapter_format *formats; /* the first is for a caller that names none */
     size_t n_formats;
+    size_t n_common_formats; /* those before the provider's own names, which are taken, but not listed
+                              * where another is refused; 0: all */
     unsigned skills;
     size_t text_max; /* of `input`, in text_unit; 0: the dialect's bound is enough */
     enum text_unit text_unit;

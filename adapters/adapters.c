@@ -6,6 +6,7 @@
 
 static const struct adapter *const adapters[] = {
     &adapter_openai,
+    &adapter_azure,
 };
 
 enum { N_ADAPTERS = sizeof(adapters) / sizeof(adapters[0]) };

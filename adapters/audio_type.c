@@ -87,7 +87,8 @@ const char *adapter_known_type(struct span content_type)
 /* Samples without a header. */
 static bool is_bare(const char *type)
 {
-    return strncmp(type, "audio/pcm", 9) == 0 || strncasecmp(type, "audio/l16", 9) == 0;
+    return strncmp(type, "audio/pcm", 9) == 0 || strncasecmp(type, "audio/l16", 9) == 0 ||
+           strncmp(type, "audio/x-", 8) == 0;
 }
 
 const char *adapter_call_type(const struct adapter_call *call, struct span first)

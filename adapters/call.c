@@ -66,8 +66,9 @@ static int read_params(struct preparing *p)
 
 static const char *list_formats(const struct adapter *adapter, struct arena *arena)
 {
+    size_t n = adapter->n_common_formats == 0 ? adapter->n_formats : adapter->n_common_formats;
     const char *text = "";
-    for (size_t i = 0; i < adapter->n_formats; i++)
+    for (size_t i = 0; i < n; i++)
         text = arena_printf(arena, "%s%s%s", text, i == 0 ? "" : ", ", adapter->formats[i].name);
     return text;
 }

@@ -43,7 +43,7 @@ const char *adapter_param_expectation(const struct adapter_param *param, struct 
     case PARAM_JSON:
         break;
     }
-    return "an object or a list";
+    return arena_printf(arena, "an object or a list of at most %.0f bytes", param->max);
 }
 
 /* A control character of ASCII, or of C1 in UTF-8 (U+0080 to U+009F). */
@@ -103,7 +103,8 @@ static bool read_value(const struct adapter_param *param, const struct json_valu
     case PARAM_JSON:
         break;
     }
-    return json->kind == JSON_KIND_OBJECT || json->kind == JSON_KIND_ARRAY;
+    return (json->kind == JSON_KIND_OBJECT || json->kind == JSON_KIND_ARRAY) &&
+           (double)json->raw.len <= param->max;
 }
 
 static const struct adapter_param *find_in(const struct adapter_param *params, size_t n, struct span name)

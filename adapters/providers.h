@@ -4,6 +4,6 @@
 
 #include "adapters/adapter.h"
 
-extern const struct adapter adapter_openai;
+extern const struct adapter adapter_openai, adapter_azure;
 
 #endif

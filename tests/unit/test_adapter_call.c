@@ -21,7 +21,7 @@ static const struct adapter_param params[N_PARAMS] = {
     [WHOLE] = { "whole", PARAM_WHOLE, PARAM_BY_BOTH, -12, 12, NULL, "A number." },
     [NUMBER] = { "number", PARAM_NUMBER, PARAM_BY_BOTH, 0.5, 2, NULL, "A number." },
     [FLAG] = { "flag", PARAM_BOOL, PARAM_BY_BOTH, 0, 0, NULL, "A flag." },
-    [JSON] = { "json", PARAM_JSON, PARAM_BY_BOTH, 0, 0, NULL, "Anything." },
+    [JSON] = { "json", PARAM_JSON, PARAM_BY_BOTH, 0, 10, NULL, "Anything." },
     [SECRET_NAME] = { "appid", PARAM_NAME, PARAM_BY_OPERATOR, 1, 8, NULL, "The operator's." },
 };
 
@@ -121,9 +121,11 @@ static const struct {
     { "{\"number\":\"1\"}", "number: expected a number from 0.5 to 2\n", 0, NULL, 0 },
     { "{\"flag\":true}", NULL, FLAG, "true", 0 },
     { "{\"flag\":0}", "flag: expected true or false\n", 0, NULL, 0 },
-    { "{\"json\":{ \"a\":[1] }}", NULL, JSON, "{ \"a\":[1] }", 0 },
+    { "{\"json\":{ \"a\":1 }}", NULL, JSON, "{ \"a\":1 }", 0 },
     { "{\"json\":[]}", NULL, JSON, "[]", 0 },
-    { "{\"json\":1}", "json: expected an object or a list\n", 0, NULL, 0 },
+    { "{\"json\":[1,2,3,45]}", NULL, JSON, "[1,2,3,45]", 0 },
+    { "{\"json\":[1,2,3,456]}", "json: expected an object or a list of at most 10 bytes\n", 0, NULL, 0 },
+    { "{\"json\":1}", "json: expected an object or a list of at most 10 bytes\n", 0, NULL, 0 },
     { "{\"appid\":\"1\"}", NULL, SECRET_NAME, "1", 0 },
     { "{\"nobody\":1,\"flag\":1}", "nobody: test has no such parameter\nflag: expected true or false\n", 0,
       NULL, 0 },
