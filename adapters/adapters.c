@@ -7,6 +7,7 @@
 static const struct adapter *const adapters[] = {
     &adapter_openai,
     &adapter_azure,
+    &adapter_dashscope,
 };
 
 enum { N_ADAPTERS = sizeof(adapters) / sizeof(adapters[0]) };
