@@ -8,6 +8,7 @@ static const struct adapter *const adapters[] = {
     &adapter_openai,
     &adapter_azure,
     &adapter_dashscope,
+    &adapter_volcengine,
 };
 
 enum { N_ADAPTERS = sizeof(adapters) / sizeof(adapters[0]) };

@@ -4,6 +4,6 @@
 
 #include "adapters/adapter.h"
 
-extern const struct adapter adapter_openai, adapter_azure, adapter_dashscope;
+extern const struct adapter adapter_openai, adapter_azure, adapter_dashscope, adapter_volcengine;
 
 #endif
