@@ -5,10 +5,7 @@
 #include "adapters/providers.h"
 
 static const struct adapter *const adapters[] = {
-    &adapter_openai,
-    &adapter_azure,
-    &adapter_dashscope,
-    &adapter_volcengine,
+    &adapter_openai, &adapter_azure, &adapter_dashscope, &adapter_volcengine, &adapter_elevenlabs,
 };
 
 enum { N_ADAPTERS = sizeof(adapters) / sizeof(adapters[0]) };

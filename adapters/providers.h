@@ -4,6 +4,7 @@
 
 #include "adapters/adapter.h"
 
-extern const struct adapter adapter_openai, adapter_azure, adapter_dashscope, adapter_volcengine;
+extern const struct adapter adapter_openai, adapter_azure, adapter_dashscope, adapter_volcengine,
+    adapter_elevenlabs;
 
 #endif

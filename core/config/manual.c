@@ -58,13 +58,14 @@ static void write_param(struct buf *out, struct arena *arena, const struct adapt
 {
     static const char *const rights[] = {
         [PARAM_BY_OPERATOR] = "",
-        [PARAM_BY_CALLER] = " Only in a request's extra_body.",
-        [PARAM_BY_BOTH] = " A request's extra_body may say otherwise.",
+        [PARAM_BY_CALLER] = "Only in a request's extra_body.",
+        [PARAM_BY_BOTH] = "A request's extra_body may say otherwise.",
     };
     buf_printf(out, ".It Cm %s\n", param->name);
     write_line(out, param->doc);
-    write_line(out, arena_printf(arena, "Optional: %s.%s", adapter_param_expectation(param, arena),
-                                 rights[param->right]));
+    write_line(out, arena_printf(arena, "Optional: %s.", adapter_param_expectation(param, arena)));
+    if (rights[param->right][0] != '\0')
+        write_line(out, rights[param->right]);
 }
 
 /* The parameters of each provider, whose table is not the configuration's. */
