@@ -59,7 +59,7 @@ BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev 
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
-TEST_PACKAGES := $(RUN_PACKAGES) check libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
+TEST_PACKAGES := $(RUN_PACKAGES) check ffmpeg libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
