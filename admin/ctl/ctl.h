@@ -25,6 +25,11 @@ enum ctl_option {
     OPTION_ID,
     OPTION_OWNER,
     OPTION_MODELS,
+    OPTION_REGION,
+    OPTION_URL,
+    OPTION_FILE,
+    OPTION_WRITE,
+    OPTION_FORCE,
     OPTION_COUNT,
 };
 
@@ -44,6 +49,7 @@ int ctl_config_manual(const struct invocation *call);
 int ctl_caller_key_add(const struct invocation *call);
 int ctl_caller_key_list(const struct invocation *call);
 int ctl_caller_key_revoke(const struct invocation *call);
+int ctl_voices_refresh(const struct invocation *call);
 
 /* A sentence on stderr, after the command's name; returns `status`. */
 int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *format, ...)

@@ -25,6 +25,11 @@ static const struct option_row {
     [OPTION_ID] = { "id", "ID", "the caller key's name" },
     [OPTION_OWNER] = { "owner", "TEXT", "whose key it is" },
     [OPTION_MODELS] = { "models", "NAME,…", "the only models it may use; else all" },
+    [OPTION_REGION] = { "region", "NAME", "the region to ask: eastus" },
+    [OPTION_URL] = { "url", "URL", "instead of it: the address of the provider's list" },
+    [OPTION_FILE] = { "file", "FILE", "the catalog; else voices/PROVIDER.tsv" },
+    [OPTION_WRITE] = { "write", NULL, "write the catalog; else the difference is only shown" },
+    [OPTION_FORCE] = { "force", NULL, "whatever would be lost by it" },
 };
 
 static const struct command {
@@ -69,6 +74,12 @@ static const struct command {
       BIT(OPTION_STATE_DIR),
       0,
       ctl_caller_key_revoke },
+    { { "voices", "refresh" },
+      "PROVIDER",
+      "compare a catalog of voices with the provider's list; its key comes on stdin",
+      BIT(OPTION_REGION) | BIT(OPTION_URL) | BIT(OPTION_FILE) | BIT(OPTION_WRITE) | BIT(OPTION_FORCE),
+      0,
+      ctl_voices_refresh },
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -252,7 +252,7 @@ def test_wrong_usage_is_named(args, message):
 def test_help_lists_every_command_and_each_has_its_own():
     done = ctl("--help")
     commands = re.findall(r"^  ([a-z][a-z-]*(?: [a-z]+)?)  ", done.stdout, re.M)
-    assert done.returncode == 0 and len(commands) == 9
+    assert done.returncode == 0 and len(commands) == 10
     for command in commands:
         own = ctl(*command.split(), "--help")
         assert own.returncode == 0 and f"llm-routerctl {command}" in own.stdout
