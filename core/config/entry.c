@@ -11,6 +11,7 @@ static const struct entry_row rows[ENTRY_COUNT] = {
     [ENTRY_LLM_ROUTER_CONFIG] = { "LLM_ROUTER_CONFIG", &field_llm_router_config },
     [ENTRY_DEFAULT_CHAT_MODEL] = { "DEFAULT_CHAT_MODEL", &field_default_chat_model },
     [ENTRY_DEFAULT_TTS_MODEL] = { "DEFAULT_TTS_MODEL", &field_default_tts_model },
+    [ENTRY_DEFAULT_TTS_VOICES] = { "DEFAULT_TTS_VOICES", &field_default_tts_voices },
     [ENTRY_CALLER_KEYS] = { "CALLER_KEYS", &field_caller_keys },
 };
 
@@ -114,6 +115,19 @@ static void copy_chain_timeout(struct compile *c, struct snap_vec list)
         models[i].full_chain_timeout_ms = c->compiled.defaults.chain_timeout_ms;
 }
 
+/* A model that is not there is not waited for: the entries change in any order. */
+static void attach_voices(struct compile *c)
+{
+    const struct snap_root *root = (const void *)c->image.bytes.data;
+    const struct tts_voices *voices = image_at(&c->image, c->compiled.tts_voices);
+    struct snap_model *models = image_at(&c->image, c->compiled.tts_models);
+    for (size_t i = 0; i < c->compiled.tts_voices.count; i++) {
+        const struct snap_model *model = snapshot_tts_model(root, image_span(&c->image, voices[i].model));
+        if (model != NULL)
+            models[model - models].recommended = voices[i].by_locale;
+    }
+}
+
 static void fill_root(struct compile *c, const struct entry_value *tree, uint64_t generation)
 {
     struct snap_vec index = index_models(c, c->compiled.models);
@@ -155,6 +169,7 @@ int entry_compile(const struct entry_value values[ENTRY_COUNT], uint64_t generat
         copy_chain_timeout(&c, c.compiled.models);
         copy_chain_timeout(&c, c.compiled.tts_models);
         fill_root(&c, &values[ENTRY_LLM_ROUTER_CONFIG], generation);
+        attach_voices(&c);
     }
     if (result == 0 && c.image.bytes.overflowed)
         result = ERR_LIMIT;

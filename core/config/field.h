@@ -72,6 +72,10 @@ struct record {
     size_t n_fields;
     size_t name_land;          /* in a map: where the member's name lands, a struct snap_str */
     const char *const *one_of; /* exactly one of these members is expected; ends with NULL; may be NULL */
+    /* What any other member is, and what its name must obey. NULL: there may be no other. It lands nowhere.
+     */
+    const struct field *other;
+    const struct text_rule *other_name;
     /* Before and after the members; may be NULL. finish is for objects that stand in the document. */
     void (*prepare)(struct reader *reader, json_object *object);
     void (*finish)(struct reader *reader, void *into, json_object *object);
@@ -90,7 +94,14 @@ struct compiled {
     struct snap_vec models;     /* struct snap_model, in the document's order */
     struct snap_vec tts_models; /* the same for speech */
     struct snap_vec principals; /* struct snap_principal, sorted by SHA-256 */
+    struct snap_vec tts_voices; /* struct tts_voices */
     struct snap_str default_chat_model, default_tts_model;
+};
+
+/* What DEFAULT_TTS_VOICES says of one model. */
+struct tts_voices {
+    struct snap_str model;
+    struct snap_str by_locale; /* as JSON */
 };
 
 /* One row per entry; its field lands in struct compiled. */
@@ -101,7 +112,7 @@ struct entry_row {
 const struct entry_row *entry_row(enum entry_id id);
 
 extern const struct field field_llm_router_config, field_default_chat_model, field_default_tts_model,
-    field_caller_keys;
+    field_default_tts_voices, field_caller_keys;
 
 /* The row of `defaults` with this name, for `inherits`. */
 const struct field *field_of_defaults(const char *name);

@@ -90,6 +90,8 @@ static void write_record(struct buf *out, struct arena *arena, const struct reco
     for (size_t i = 0; i < record->n_fields; i++)
         if (record->fields[i].kind != FIELD_REFUSED)
             write_field(out, arena, &record->fields[i]);
+    if (record->other != NULL)
+        write_field(out, arena, record->other);
     buf_append_cstr(out, ".El\n");
     write_reserved(out, record);
     for (size_t i = 0; i < record->n_fields; i++) {
@@ -109,7 +111,9 @@ void entry_manual(struct buf *out)
     for (size_t i = 0; i < ENTRY_COUNT; i++) {
         const struct entry_row *row = entry_row((enum entry_id)i);
         if (row->field->record != NULL) {
-            write_record(out, arena, row->field->record, row->name);
+            bool is_map = row->field->kind == FIELD_MAP;
+            write_record(out, arena, row->field->record,
+                         is_map ? arena_printf(arena, "%s/NAME", row->name) : row->name);
             continue;
         }
         buf_printf(out, ".Ss %s\n", row->name);

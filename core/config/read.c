@@ -366,6 +366,14 @@ static void check_one_of(struct reader *r, const struct record *record, json_obj
         reader_fault(r, "found %s of %s, expected exactly one", found == 0 ? "none" : "more than one", names);
 }
 
+static void read_other(struct reader *r, const struct record *record, struct span name, json_object *value)
+{
+    size_t mark = fault_path_push_name(&r->path, name);
+    if (text_fits(r, record->other_name, name, 1, NAME_MAX_BYTES))
+        readers[record->other->kind](r, record->other, value, NULL);
+    fault_path_pop(&r->path, mark);
+}
+
 void reader_read_record(struct reader *r, const struct record *record, json_object *object, void *into)
 {
     if (record->prepare != NULL)
@@ -375,10 +383,12 @@ void reader_read_record(struct reader *r, const struct record *record, json_obje
         for (; !json_object_iter_equal(&at, &end); json_object_iter_next(&at)) {
             struct span name = span_cstr(json_object_iter_peek_name(&at));
             const struct field *field = find_field(record, name);
-            if (field == NULL) {
+            if (field == NULL && record->other != NULL)
+                read_other(r, record, name, json_object_iter_peek_value(&at));
+            else if (field == NULL)
                 fault_unknown(r, record, name);
+            if (field == NULL)
                 continue;
-            }
             size_t mark = fault_path_push_name(&r->path, name);
             read_field(r, field, json_object_iter_peek_value(&at), into);
             fault_path_pop(&r->path, mark);

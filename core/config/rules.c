@@ -21,6 +21,28 @@ static const char *name_problem(struct span text)
     return text.len > 0 && memchr(text.ptr, '|', text.len) != NULL ? "it holds \"|\"" : label_problem(text);
 }
 
+/* As RFC 4647 has language ranges: which tags are registered is not asked. */
+static const char *locale_problem(struct span text)
+{
+    static const char wrong[] = "it is no language tag (BCP 47)";
+    size_t part = 0, parts = 0;
+    for (size_t i = 0; i <= text.len; i++) {
+        char c = i < text.len ? text.ptr[i] : '-';
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (c == '-') {
+            if (part == 0 || part > 8 || (parts == 0 && part < 2))
+                return wrong;
+            part = 0;
+            parts++;
+        } else if (is_letter || (parts > 0 && c >= '0' && c <= '9')) {
+            part++;
+        } else {
+            return wrong;
+        }
+    }
+    return NULL;
+}
+
 static const char *base_url_problem(struct span text)
 {
     return baseurl_parse(text, NULL, NULL);
@@ -100,6 +122,11 @@ const struct text_rule rule_name = {
     "a name without \"|\" and control characters",
     "^[^|\\u0000-\\u001f\\u007f]*$",
     name_problem,
+};
+const struct text_rule rule_locale = {
+    "a language tag (BCP 47)",
+    "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$",
+    locale_problem,
 };
 const struct text_rule rule_base_url = {
     "an http or https URL without user, query and fragment",

@@ -13,8 +13,9 @@ struct text_rule {
     const char *(*problem)(struct span text); /* NULL, or a phrase that says what is wrong */
 };
 
-extern const struct text_rule rule_label; /* no control characters */
-extern const struct text_rule rule_name;  /* a label without "|", which separates AAD */
+extern const struct text_rule rule_label;  /* no control characters */
+extern const struct text_rule rule_name;   /* a label without "|", which separates AAD */
+extern const struct text_rule rule_locale; /* a language tag (BCP 47): zh, zh-CN, sr-Latn-RS */
 extern const struct text_rule rule_base_url;
 extern const struct text_rule rule_endpoint_url;    /* the same with a query */
 extern const struct text_rule rule_region;          /* a label of a host's name */

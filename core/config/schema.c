@@ -147,6 +147,22 @@ static void write_required(struct json_writer *w, const struct record *record)
     jw_end_array(w);
 }
 
+static void write_others(struct json_writer *w, const struct record *record)
+{
+    if (record->other == NULL) {
+        jw_member_bool(w, "additionalProperties", false);
+        return;
+    }
+    jw_key(w, "propertyNames");
+    jw_begin_object(w);
+    write_text(w, record->other_name, 1, NAME_MAX_BYTES);
+    jw_end_object(w);
+    jw_key(w, "additionalProperties");
+    jw_begin_object(w);
+    write_type(w, record->other);
+    jw_end_object(w);
+}
+
 static void write_record(struct json_writer *w, const struct record *record)
 {
     jw_member_cstr(w, "type", "object");
@@ -161,7 +177,7 @@ static void write_record(struct json_writer *w, const struct record *record)
         jw_end_object(w);
     }
     jw_end_object(w);
-    jw_member_bool(w, "additionalProperties", false);
+    write_others(w, record);
     write_required(w, record);
 }
 

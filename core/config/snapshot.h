@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 3,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 4,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -73,6 +73,7 @@ struct snap_model {
     uint32_t heartbeat_ms;         /* of streams; 0: none */
     uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
+    struct snap_str recommended; /* of speech: voices by locale as a JSON object; absent: none */
 };
 
 struct snap_principal {

@@ -68,6 +68,7 @@ static const struct ref model_refs[] = {
     { REF_NEEDED_TEXT, offsetof(struct snap_model, name), NULL },
     { REF_NEEDED_VECTOR, offsetof(struct snap_model, upstreams), &upstream_shape },
     { REF_VECTOR, offsetof(struct snap_model, http_codes), &number_shape },
+    { REF_TEXT, offsetof(struct snap_model, recommended), NULL },
 };
 static const struct shape model_shape = SHAPE(struct snap_model, model_refs);
 

@@ -95,6 +95,8 @@ static const struct {
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{\"openrouter/m:free 模型\":" MODEL("", "") "}}}" },
     { ENTRY_DEFAULT_CHAT_MODEL, "\"gpt\"" },
     { ENTRY_DEFAULT_CHAT_MODEL, " \"gpt\"\n" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{}" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{},\"other\":{\"zh-CN\":\"龙安洋\",\"sr-Latn-RS\":\"a:b c\"}}" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[]}" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":"
                          "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
@@ -286,6 +288,13 @@ static const struct {
     { ENTRY_DEFAULT_CHAT_MODEL, "\"\"", "", "1 to 200" },
     { ENTRY_DEFAULT_CHAT_MODEL, "{}", "", "found an object" },
     { ENTRY_DEFAULT_CHAT_MODEL, "\"a|b\"", "", "\"|\"" },
+    { ENTRY_DEFAULT_TTS_VOICES, "[]", "", "found a list" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"a|b\":{}}", "/a|b", "\"|\"" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":\"x\"}", "/tts", "expected an object" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en_US\":\"x\"}}", "/tts/en_US", "no language tag" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":\"\"}}", "/tts/en", "1 to 200" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":1}}", "/tts/en", "found the number 1" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":\"a\",\"en\":\"b\"}}", "", "a repeated member" },
     { ENTRY_CALLER_KEYS, "{}", "/keys", "missing" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":\"AA\"}]}", "/keys/0/sha256",
       "64 lower-case hex" },

@@ -155,6 +155,48 @@ START_TEST(an_image_without_models_and_callers_finds_nothing)
 }
 END_TEST
 
+#define SPEAKS(name)                                                                                   \
+    "\"" name "\":{\"provider\":\"openai\",\"upstreams\":[{\"baseURL\":\"https://h/v1/audio/speech\"," \
+    "\"keys\":[{\"id\":\"k\",\"ciphertext\":\"" SEALED "\"}]}]}"
+
+static const struct {
+    const char *model, *recommended; /* NULL: nothing */
+} recommendations[] = {
+    { "b", "{\"en\":\"alloy\",\"zh-CN\":\"\\\"龙\\\"/\"}" },
+    { "a", "{\"fr\":\"ash\"}" },
+    { "c", NULL },
+    { "d", "{}" },
+};
+
+START_TEST(a_model_that_speaks_has_the_voices_that_are_recommended_for_it)
+{
+    struct entry_value values[ENTRY_COUNT] = {
+        [ENTRY_LLM_ROUTER_CONFIG] = { span_cstr("{\"llm\":{\"models\":{}},\"tts\":{\"models\":{" SPEAKS(
+                                          "c") "," SPEAKS("b") "," SPEAKS("a") "," SPEAKS("d") "}}}"),
+                                      "v" },
+        [ENTRY_DEFAULT_TTS_VOICES] = { span_cstr("{\"nobody\":{\"en\":\"x\"},\"b\": {\"en\": "
+                                                 "\"alloy\",\"zh-CN\":\"\\\"\\u9f99\\\"\\/\"},"
+                                                 "\"a\":{\"fr\":\"ash\"},\"d\":{}}"),
+                                       "v" },
+    };
+    struct entry_faults faults = { 0 };
+    enum entry_id which;
+    size_t undecryptable;
+
+    ck_assert_int_eq(entry_compile(values, 1, NULL, arena, &image, &undecryptable, &which, &faults), 0);
+    ck_assert_msg(snapshot_check(image, &e) == 0, "%s", e.text);
+    for (size_t i = 0; i < sizeof(recommendations) / sizeof(recommendations[0]); i++) {
+        const struct snap_model *model = snapshot_tts_model(root(), span_cstr(recommendations[i].model));
+        const char *expected = recommendations[i].recommended;
+        ck_assert_ptr_nonnull(model);
+        ck_assert_msg(snap_has(model->recommended) == (expected != NULL) &&
+                          strcmp(snap_cstr(root(), model->recommended), expected == NULL ? "" : expected) ==
+                              0,
+                      "%s: %s", recommendations[i].model, snap_cstr(root(), model->recommended));
+    }
+}
+END_TEST
+
 START_TEST(what_is_written_is_what_is_mapped)
 {
     struct snapshot map = { NULL, 0 };
@@ -217,7 +259,7 @@ static size_t read_everything(const struct snap_root *r)
     size_t sum = strlen(r->tree_version) + strlen(snap_cstr(r, r->default_chat_model));
     for (uint32_t i = 0; i < r->models.count; i++) {
         const struct snap_model *m = SNAP_ITEM(r, r->models, struct snap_model, i);
-        sum += strlen(snap_cstr(r, m->name));
+        sum += strlen(snap_cstr(r, m->name)) + strlen(snap_cstr(r, m->recommended));
         sum += snapshot_model(r, snap_span(r, m->name)) != NULL;
         for (uint32_t j = 0; j < m->http_codes.count; j++)
             sum += *SNAP_ITEM(r, m->http_codes, uint32_t, j);
@@ -291,6 +333,7 @@ START_TEST(every_reference_that_leads_outside_is_refused)
         models + offsetof(struct snap_model, name.len),
         models + offsetof(struct snap_model, upstreams.offset),
         models + offsetof(struct snap_model, http_codes.offset),
+        models + offsetof(struct snap_model, recommended.offset),
         upstreams + offsetof(struct snap_upstream, url.offset),
         upstreams + offsetof(struct snap_upstream, url.len),
         upstreams + offsetof(struct snap_upstream, keys.offset),
@@ -377,6 +420,7 @@ int main(void)
     tcase_add_test(tests, a_caller_is_found_by_the_digest_of_its_key);
     tcase_add_test(tests, a_caller_may_use_what_its_list_says);
     tcase_add_test(tests, an_image_without_models_and_callers_finds_nothing);
+    tcase_add_test(tests, a_model_that_speaks_has_the_voices_that_are_recommended_for_it);
     tcase_add_test(tests, what_is_written_is_what_is_mapped);
     tcase_add_test(tests, an_image_cut_anywhere_is_refused_even_if_its_size_is_made_to_fit);
     tcase_add_test(tests, no_flipped_bit_makes_an_accepted_image_read_outside_itself);
