@@ -187,6 +187,7 @@ format: packages-lint ## lay out all C files
 bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
 	@BUILD=$(BUILD) tests/bench/run
 	@BUILD=$(BUILD) tests/bench/memory
+	@BUILD=$(BUILD) tests/bench/voices
 
 install: $(PROGRAMS) ## into DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin

@@ -221,6 +221,11 @@ struct adapter {
     const char *(*endpoint)(const struct adapter_site *site, struct arena *arena,
                             struct adapter_fault *fault);
 
+    /* The model that an upstream speaks with, as the catalog knows it; several, if
+     * the voice decides, parted by ';'. `values` and `model` are the operator's.
+     * NULL: it is known by its own name, adapterParams.model or else the asked one. */
+    struct span (*catalog_model)(struct span model, const struct adapter_value *values);
+
     /* Beyond the tables: whether this upstream can do it. 0, or ERR_UNSUPPORTED
      * with *fault. May choose another call->format where the caller named none.
      * May be NULL. */
@@ -268,6 +273,14 @@ size_t adapter_read_params(const struct adapter *adapter, struct span params, st
  * of the upstream: "region", "adapterParams.model". */
 const char *adapter_endpoint(const struct adapter *adapter, struct span base_url, struct span region,
                              struct span params, struct arena *arena, struct adapter_fault *fault);
+
+/* ---- for the list of voices ---- */
+
+/* What adapter->catalog knows the model by that an upstream with these
+ * adapterParams speaks with; several, parted by ';'. Memory of the arena, of
+ * asked_model or constant. */
+struct span adapter_catalog_model(const struct adapter *adapter, struct span asked_model, struct span params,
+                                  struct arena *arena);
 
 /* ---- for whoever drives a call ---- */
 

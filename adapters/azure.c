@@ -358,10 +358,18 @@ static void classify(const struct adapter_failure *failure, struct arena *arena,
     failure_judge(rules, sizeof(rules) / sizeof(rules[0]), &facts, arena, out);
 }
 
+/* A deployment has the voice that was made for it, and no other. */
+static struct span catalog_model(struct span model, const struct adapter_value *values)
+{
+    (void)model;
+    return values[PARAM_DEPLOYMENT].is_set ? span_of("", 0) : span_cstr("v1");
+}
+
 const struct adapter adapter_azure = {
     .name = "azure",
     .system = "azure.speech",
     .catalog = "azure",
+    .catalog_model = catalog_model,
     .trace_header = "x-requestid",
     .params = params,
     .n_params = N_PARAMS,

@@ -273,6 +273,7 @@ static void classify(const struct adapter_failure *failure, struct arena *arena,
 const struct adapter adapter_openai = {
     .name = "openai",
     .system = "openai",
+    .catalog = "openai",
     .trace_header = "x-request-id",
     .formats = formats,
     .n_formats = sizeof(formats) / sizeof(formats[0]),

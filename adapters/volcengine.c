@@ -210,10 +210,33 @@ static enum adapter_step finish(struct adapter_call *call, struct adapter_exchan
                                           : volcengine_v1_finish(call, next);
 }
 
+/* What was bought, under its other names too; not said, the voice's name decides. */
+static struct span catalog_model(struct span model, const struct adapter_value *values)
+{
+    static const struct {
+        const char *resource, *name;
+    } others[] = {
+        { "", "seed-tts-1.0;seed-tts-2.0" },
+        { "seed-tts-1.0-concurr", "seed-tts-1.0" },
+        { "volc.service_type.10029", "seed-tts-1.0" },
+        { "volc.service_type.10048", "seed-tts-1.0" },
+    };
+    struct span resource = values[VOLCENGINE_RESOURCE_ID].text;
+
+    (void)model;
+    if (!volcengine_is_v3(values))
+        return span_cstr("v1");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (span_is(resource, others[i].resource))
+            return span_cstr(others[i].name);
+    return resource;
+}
+
 const struct adapter adapter_volcengine = {
     .name = "volcengine",
     .system = "volcengine.tts",
     .catalog = "volcengine",
+    .catalog_model = catalog_model,
     .trace_header = "x-tt-logid",
     .params = params,
     .n_params = VOLCENGINE_PARAMS_COUNT,

@@ -55,6 +55,9 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect);
 /* GET models, GET models/NAME. */
 void serve_models(struct turn *turn);
 
+/* GET audio/voices. */
+void serve_voices(struct turn *turn);
+
 /* What the overflow process says: health, and 503 to who has waited too long. */
 extern const struct overflow_voice edge_voice;
 
