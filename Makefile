@@ -2,7 +2,8 @@
 #
 # Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run); TESTS (make integration: pytest's arguments);
 # FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
-# SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
+# CC_FOR_BUILD (for what runs during the build), SANITIZE=1 (AddressSanitizer and UBSan, in a build
+# folder of its own).
 
 PORT ?= 8080
 RUN_DIR ?= var/run
@@ -13,6 +14,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 BUILD ?= build
+CC_FOR_BUILD ?= $(CC)
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 HARDENING := -fstack-protector-strong -fPIE
@@ -34,13 +36,14 @@ else
 CPPFLAGS += -D_FORTIFY_SOURCE=2
 endif
 
-CORE_SOURCES := $(sort $(wildcard core/*/*.c))
+CORE_SOURCES := $(sort $(wildcard core/*/*.c adapters/*.c))
 ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c))
 EDGE_SOURCES := $(sort $(filter-out fcgi/main.c,$(wildcard fcgi/edge/*.c fcgi/*.c)))
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 MIGRATIONS := $(sort $(wildcard sql/[0-9]*.sql))
+VOICES := $(sort $(wildcard voices/*.tsv))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
 
 # What is compiled is compiled on all processors; how tests share them is in tests/README.md.
@@ -54,7 +57,7 @@ PROGRAMS := $(BUILD)/llm-router $(BUILD)/llm-router-admin $(BUILD)/llm-routerctl
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
-C_FILES = $(sort $(shell find core fcgi adapters admin tests -name '*.[ch]'))
+C_FILES = $(sort $(shell find core fcgi adapters admin tests tools -name '*.[ch]'))
 
 BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev
 SERVER_PACKAGES := postgresql redis-server
@@ -62,7 +65,7 @@ RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 	$(if $(filter postgres,$(STORE)),$(SERVER_PACKAGES))
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
-TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) check jq libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
+TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) check ffmpeg jq libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
@@ -90,7 +93,22 @@ $(BUILD)/%.o: %.c | packages-build
 	@mkdir -p $(@D)
 	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@)
 
-$(BUILD)/libcore.a: $(call object,$(CORE_SOURCES))
+# The catalogs of voices: data, compiled into the library by a program of the same sources.
+VOICE_COMPILER_SOURCES := tools/compile_voices.c core/voices/table.c core/voices/piece.c \
+	core/json/writer.c core/json/text.c core/crypto/digest.c $(addprefix core/base/,arena.c buf.c err.c file.c ids.c)
+
+$(BUILD)/compile-voices: $(VOICE_COMPILER_SOURCES) $(wildcard core/voices/*.h) | packages-build
+	@mkdir -p $(@D)
+	$(call run,CC,$(CC_FOR_BUILD) $(CPPFLAGS) -std=c17 $(WARNINGS) -O1 $(filter %.c,$^) -lcrypto -o $@)
+
+$(BUILD)/voices/catalogs.c: $(BUILD)/compile-voices $(VOICES)
+	@mkdir -p $(@D)
+	$(call run,GEN,$^ >$@)
+
+$(BUILD)/voices/catalogs.o: $(BUILD)/voices/catalogs.c core/voices/compiled.h
+	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@)
+
+$(BUILD)/libcore.a: $(call object,$(CORE_SOURCES)) $(BUILD)/voices/catalogs.o
 	@rm -f $@
 	$(call run,AR,$(AR) rcs $@ $^)
 
@@ -181,6 +199,7 @@ format: packages-lint ## lay out all C files
 bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
 	@BUILD=$(BUILD) tests/bench/run
 	@BUILD=$(BUILD) tests/bench/memory
+	@BUILD=$(BUILD) tests/bench/voices
 
 install: $(PROGRAMS) ## into DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin

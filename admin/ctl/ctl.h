@@ -35,6 +35,10 @@ enum ctl_option {
     OPTION_MODELS,
     OPTION_DATABASE_URL_FILE,
     OPTION_GRANT_TO,
+    OPTION_REGION,
+    OPTION_URL,
+    OPTION_FILE,
+    OPTION_WRITE,
     OPTION_COUNT,
 };
 
@@ -63,6 +67,7 @@ int ctl_caller_key_add(const struct invocation *call);
 int ctl_caller_key_list(const struct invocation *call);
 int ctl_caller_key_revoke(const struct invocation *call);
 int ctl_migrate(const struct invocation *call);
+int ctl_voices_refresh(const struct invocation *call);
 
 /* A sentence on stderr, after the command's name; returns `status`. */
 int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *format, ...)

@@ -1,12 +1,9 @@
 /* keygen and encrypt. */
-#include "admin/ctl/ctl.h"
+#include "admin/ctl/secret.h"
 
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
-#include <termios.h>
-#include <unistd.h>
 
 #include "core/base/ids.h"
 #include "core/config/admit.h"
@@ -24,42 +21,6 @@ int ctl_keygen(const struct invocation *call)
     OPENSSL_cleanse(key, sizeof(key));
     OPENSSL_cleanse(text, sizeof(text));
     return status;
-}
-
-/* Up to the end, or on a terminal to the end of the line; wiped by the caller. */
-static int read_plaintext(const struct invocation *call, char *out, size_t room, size_t *len)
-{
-    struct termios shown, hidden;
-    bool is_tty = tcgetattr(STDIN_FILENO, &shown) == 0;
-    size_t have = 0;
-    ssize_t n = 0;
-    if (is_tty) {
-        hidden = shown;
-        hidden.c_lflag &= ~(tcflag_t)ECHO;
-        if (tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) != 0)
-            return ctl_fail(call, CTL_REFUSED, "cannot hide what is typed: %s", strerror(errno));
-        fputs("Provider key (not shown): ", stderr);
-    }
-    while (have < room) {
-        n = read(STDIN_FILENO, out + have, room - have);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        have += (size_t)n;
-        if (is_tty && out[have - 1] == '\n')
-            break;
-    }
-    if (is_tty) {
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
-        fputc('\n', stderr);
-    }
-    if (n < 0)
-        return ctl_fail(call, CTL_REFUSED, "cannot read stdin: %s", strerror(errno));
-    if (have > 0 && out[have - 1] == '\n')
-        have--;
-    *len = have;
-    return CTL_OK;
 }
 
 /* "model|id" or "credential|NAME" from the options. */
@@ -95,7 +56,7 @@ int ctl_encrypt(const struct invocation *call)
     if (status == CTL_OK && envelope_keys_from_environment(&keys, &e) != 0)
         status = ctl_fail(call, CTL_REFUSED, "%s", e.text);
     if (status == CTL_OK)
-        status = read_plaintext(call, plaintext, sizeof(plaintext), &len);
+        status = secret_read(call, "Provider key", plaintext, sizeof(plaintext), &len);
     if (status == CTL_OK) {
         const char *problem = config_key_problem(span_of(plaintext, len));
         if (problem != NULL)

@@ -42,6 +42,10 @@ static const struct option_row {
     [OPTION_DATABASE_URL_FILE] = { "database-url-file", "FILE",
                                    "holds the address of Postgres; else DATABASE_URL or DATABASE_URL_FILE" },
     [OPTION_GRANT_TO] = { "grant-to", "ROLE", "the role of the programs gets what they need of the tables" },
+    [OPTION_REGION] = { "region", "NAME", "the region to ask: eastus" },
+    [OPTION_URL] = { "url", "URL", "instead of it: the address of the provider's list" },
+    [OPTION_FILE] = { "file", "FILE", "the catalog; else voices/PROVIDER.tsv" },
+    [OPTION_WRITE] = { "write", NULL, "write the catalog; else the difference is only shown" },
 };
 
 enum { STORE_OPTIONS = BIT(OPTION_STATE_DIR) };
@@ -137,6 +141,12 @@ static const struct command {
       BIT(OPTION_DATABASE_URL_FILE) | BIT(OPTION_GRANT_TO),
       0,
       ctl_migrate },
+    { { "voices", "refresh" },
+      "PROVIDER",
+      "compare a catalog of voices with the provider's list; its key comes on stdin",
+      BIT(OPTION_REGION) | BIT(OPTION_URL) | BIT(OPTION_FILE) | BIT(OPTION_WRITE) | BIT(OPTION_FORCE),
+      0,
+      ctl_voices_refresh },
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -67,3 +67,21 @@ const char *baseurl_parse(struct span text, struct arena *arena, struct baseurl 
     curl_url_cleanup(url);
     return problem;
 }
+
+const char *baseurl_parse_endpoint(struct span text, struct arena *arena, struct baseurl *out)
+{
+    const char *mark = text.len == 0 ? NULL : memchr(text.ptr, '?', text.len);
+    struct span front = mark == NULL ? text : span_of(text.ptr, (size_t)(mark - text.ptr));
+    struct span query = span_of(text.ptr + front.len, text.len - front.len);
+    const char *problem = baseurl_parse(front, arena, out);
+
+    if (problem == NULL && text.len > BASEURL_MAX_BYTES)
+        problem = "it is too long";
+    else if (problem == NULL && has_blank(query))
+        problem = "it holds a blank or a control character";
+    else if (problem == NULL && query.len > 0 && memchr(query.ptr, '#', query.len) != NULL)
+        problem = "it has a fragment";
+    if (problem == NULL && out != NULL)
+        out->text = text;
+    return problem;
+}

@@ -10,6 +10,9 @@ struct baseurl {
     const char *host; /* lower case, without port; memory of the arena */
 };
 
+/* The same for a whole endpoint, which may have a query; `out` has all of it. */
+const char *baseurl_parse_endpoint(struct span text, struct arena *arena, struct baseurl *out);
+
 /* NULL and *out, or a phrase that says what is wrong. `arena` and `out` may be
  * NULL together, when only the answer is wanted. */
 const char *baseurl_parse(struct span text, struct arena *arena, struct baseurl *out);

@@ -93,10 +93,10 @@ static int compare_names(const void *a, const void *b)
     return order != 0 ? order : (x->name.len > y->name.len) - (x->name.len < y->name.len);
 }
 
-static struct snap_vec index_models(struct compile *c)
+static struct snap_vec index_models(struct compile *c, struct snap_vec list)
 {
-    size_t n = c->compiled.models.count;
-    const struct snap_model *models = image_at(&c->image, c->compiled.models);
+    size_t n = list.count;
+    const struct snap_model *models = image_at(&c->image, list);
     struct named_model *named = arena_array_of(c->arena, struct named_model, n);
     uint32_t *positions = arena_array_of(c->arena, uint32_t, n);
     for (size_t i = 0; i < n; i++)
@@ -108,16 +108,30 @@ static struct snap_vec index_models(struct compile *c)
 }
 
 /* The chain's bound is the document's alone. */
-static void copy_chain_timeout(struct compile *c)
+static void copy_chain_timeout(struct compile *c, struct snap_vec list)
 {
-    struct snap_model *models = image_at(&c->image, c->compiled.models);
-    for (size_t i = 0; i < c->compiled.models.count; i++)
+    struct snap_model *models = image_at(&c->image, list);
+    for (size_t i = 0; i < list.count; i++)
         models[i].full_chain_timeout_ms = c->compiled.defaults.chain_timeout_ms;
+}
+
+/* A model that is not there is not waited for: the entries change in any order. */
+static void attach_voices(struct compile *c)
+{
+    const struct snap_root *root = (const void *)c->image.bytes.data;
+    const struct tts_voices *voices = image_at(&c->image, c->compiled.tts_voices);
+    struct snap_model *models = image_at(&c->image, c->compiled.tts_models);
+    for (size_t i = 0; i < c->compiled.tts_voices.count; i++) {
+        const struct snap_model *model = snapshot_tts_model(root, image_span(&c->image, voices[i].model));
+        if (model != NULL)
+            models[model - models].recommended = voices[i].by_locale;
+    }
 }
 
 static void fill_root(struct compile *c, const struct entry_value *tree, uint64_t generation)
 {
-    struct snap_vec index = index_models(c);
+    struct snap_vec index = index_models(c, c->compiled.models);
+    struct snap_vec tts_index = index_models(c, c->compiled.tts_models);
     struct snap_root *root = (void *)c->image.bytes.data;
     memcpy(root->magic, SNAPSHOT_MAGIC, sizeof(root->magic));
     root->bytes = (uint32_t)c->image.bytes.len;
@@ -126,8 +140,11 @@ static void fill_root(struct compile *c, const struct entry_value *tree, uint64_
     root->has_tree = tree->raw.ptr != NULL;
     root->models = c->compiled.models;
     root->model_index = index;
+    root->tts_models = c->compiled.tts_models;
+    root->tts_model_index = tts_index;
     root->principals = c->compiled.principals;
     root->default_chat_model = c->compiled.default_chat_model;
+    root->default_tts_model = c->compiled.default_tts_model;
     root->client_stall_timeout_ms = c->compiled.defaults.client_stall_timeout_ms;
     if (root->has_tree && tree->version != NULL) {
         size_t len = strlen(tree->version);
@@ -149,8 +166,10 @@ int entry_compile(const struct entry_value values[ENTRY_COUNT], uint64_t generat
             *which = (enum entry_id)i;
     }
     if (result == 0 && !c.image.bytes.overflowed) {
-        copy_chain_timeout(&c);
+        copy_chain_timeout(&c, c.compiled.models);
+        copy_chain_timeout(&c, c.compiled.tts_models);
         fill_root(&c, &values[ENTRY_LLM_ROUTER_CONFIG], generation);
+        attach_voices(&c);
     }
     if (result == 0 && c.image.bytes.overflowed)
         result = ERR_LIMIT;

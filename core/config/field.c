@@ -2,11 +2,16 @@
 
 #include "core/base/arena.h"
 
+const char *field_choice(const struct field *field, size_t i)
+{
+    return field->choice_at != NULL ? field->choice_at(i) : field->choices[i];
+}
+
 static const char *expect_choices(const struct field *field, struct arena *arena)
 {
-    const char *text = arena_printf(arena, "\"%s\"", field->choices[0]);
-    for (size_t i = 1; field->choices[i] != NULL; i++)
-        text = arena_printf(arena, "%s or \"%s\"", text, field->choices[i]);
+    const char *text = arena_printf(arena, "\"%s\"", field_choice(field, 0)), *choice;
+    for (size_t i = 1; (choice = field_choice(field, i)) != NULL; i++)
+        text = arena_printf(arena, "%s or \"%s\"", text, choice);
     return text;
 }
 
@@ -35,8 +40,8 @@ const char *field_expectation(const struct field *field, struct arena *arena)
         return arena_printf(arena, "a list of %lld to %lld objects", field->min, field->max);
     case FIELD_MAP:
         return arena_printf(arena, "an object of at most %lld members, each an object", field->max);
-    case FIELD_EMPTY:
-        return "an empty object";
+    case FIELD_PARAMS:
+        return "an object of the provider's parameters";
     case FIELD_REFUSED:
     case FIELD_KINDS:
         break;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "adapters/adapter.h"
 #include "core/base/arena.h"
 #include "core/base/buf.h"
 #include "core/config/entry.h"
@@ -40,7 +41,7 @@ enum field_kind {
     FIELD_LIST,    /* list of min..max objects -> struct snap_vec of the struct of `record` */
     FIELD_MAP,     /* object of at most max objects, by name -> the same */
     FIELD_REFUSED, /* known, but not allowed: `doc` says why */
-    FIELD_EMPTY,   /* an object that must be empty until its feature exists: `doc` says so */
+    FIELD_PARAMS,  /* object, by the table of the model's adapter -> struct snap_str, its JSON */
     FIELD_KINDS,
 };
 
@@ -53,10 +54,11 @@ struct field {
     bool lands_nowhere; /* only checked, or used by a finish */
     size_t land;        /* offset in the record's struct */
     long long min, max;
-    const char *preset;           /* the default, as JSON; NULL: none */
-    const char *inherits;         /* or: what stands under this name in `defaults` */
-    const char *const *choices;   /* ends with NULL */
-    const struct text_rule *rule; /* of a text, of each text of a list, of a map's names */
+    const char *preset;                 /* the default, as JSON; NULL: none */
+    const char *inherits;               /* or: what stands under this name in `defaults` */
+    const char *const *choices;         /* ends with NULL; or */
+    const char *(*choice_at)(size_t i); /* NULL behind the last */
+    const struct text_rule *rule;       /* of a text, of each text of a list, of a map's names */
     const struct record *record;
     const char *doc; /* one sentence */
 };
@@ -90,8 +92,16 @@ struct config_defaults {
 struct compiled {
     struct config_defaults defaults;
     struct snap_vec models;     /* struct snap_model, in the document's order */
+    struct snap_vec tts_models; /* the same for speech */
     struct snap_vec principals; /* struct snap_principal, sorted by SHA-256 */
-    struct snap_str default_chat_model;
+    struct snap_vec tts_voices; /* struct tts_voices */
+    struct snap_str default_chat_model, default_tts_model;
+};
+
+/* What DEFAULT_TTS_VOICES says of one model. */
+struct tts_voices {
+    struct snap_str model;
+    struct snap_str by_locale; /* as JSON */
 };
 
 /* One row per entry; its field lands in struct compiled. */
@@ -111,10 +121,11 @@ const struct field *field_of_defaults(const char *name);
 struct reader {
     struct arena *arena;
     struct image *image;
-    struct entry_faults *faults; /* NULL: faults are not wanted */
-    struct buf path;             /* where the walk stands */
-    json_object *document;       /* NULL: the entry has no value */
-    struct span owner;           /* the name of the innermost map's member; empty outside */
+    struct entry_faults *faults;   /* NULL: faults are not wanted */
+    struct buf path;               /* where the walk stands */
+    json_object *document;         /* NULL: the entry has no value */
+    struct span owner;             /* the name of the innermost map's member; empty outside */
+    const struct adapter *adapter; /* of the speech model that is read; NULL: none, or none that is known */
     struct config_defaults *defaults;
     const struct envelope_keys *keys; /* may be NULL */
     size_t undecryptable;
@@ -142,6 +153,9 @@ struct distinct {
 void reader_check_distinct(struct reader *reader, struct distinct *items, size_t n, const void *ctx,
                            void (*on_repeat)(struct reader *reader, const void *ctx, size_t first,
                                              size_t again));
+
+/* The i-th of a field's choices, NULL behind the last. */
+const char *field_choice(const struct field *field, size_t i);
 
 /* What is expected of a value, in words: "a whole number from 1 to 3600000". */
 const char *field_expectation(const struct field *field, struct arena *arena);

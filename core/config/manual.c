@@ -54,6 +54,35 @@ static void write_reserved(struct buf *out, const struct record *record)
         buf_append_cstr(out, ".\n");
 }
 
+static void write_param(struct buf *out, struct arena *arena, const struct adapter_param *param)
+{
+    static const char *const rights[] = {
+        [PARAM_BY_OPERATOR] = "",
+        [PARAM_BY_CALLER] = "Only in a request's extra_body.",
+        [PARAM_BY_BOTH] = "A request's extra_body may say otherwise.",
+    };
+    buf_printf(out, ".It Cm %s\n", param->name);
+    write_line(out, param->doc);
+    write_line(out, arena_printf(arena, "Optional: %s.", adapter_param_expectation(param, arena)));
+    if (rights[param->right][0] != '\0')
+        write_line(out, rights[param->right]);
+}
+
+/* The parameters of each provider, whose table is not the configuration's. */
+static void write_adapters(struct buf *out, struct arena *arena, const char *place)
+{
+    const struct adapter_param *param;
+    const char *name;
+    for (size_t i = 0; (name = adapter_name(i)) != NULL; i++) {
+        const struct adapter *adapter = adapter_find(span_cstr(name));
+        buf_printf(out, ".Ss %s of %s\n", place, name);
+        buf_append_cstr(out, ".Bl -tag -width Ds\n");
+        for (size_t n = 0; (param = adapter_param(adapter, n)) != NULL; n++)
+            write_param(out, arena, param);
+        buf_append_cstr(out, ".El\n");
+    }
+}
+
 static void write_record(struct buf *out, struct arena *arena, const struct record *record, const char *place)
 {
     buf_printf(out, ".Ss %s\n", place);
@@ -71,6 +100,8 @@ static void write_record(struct buf *out, struct arena *arena, const struct reco
         if (field->record != NULL)
             write_record(out, arena, field->record,
                          arena_printf(arena, "%s/%s%s", place, field->name, steps));
+        else if (field->kind == FIELD_PARAMS)
+            write_adapters(out, arena, arena_printf(arena, "%s/%s", place, field->name));
     }
 }
 

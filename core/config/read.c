@@ -119,8 +119,9 @@ static void read_enum(struct reader *r, const struct field *field, json_object *
         return;
     }
     struct span text = span_of_json(value);
-    for (size_t i = 0; field->choices[i] != NULL; i++) {
-        if (!span_is(text, field->choices[i]))
+    const char *choice;
+    for (size_t i = 0; (choice = field_choice(field, i)) != NULL; i++) {
+        if (!span_is(text, choice))
             continue;
         if (into != NULL)
             *(struct snap_str *)into = image_text(r->image, text);
@@ -272,23 +273,35 @@ static void read_refused(struct reader *r, const struct field *field, json_objec
     reader_fault(r, "%s", field->doc);
 }
 
-static void read_empty(struct reader *r, const struct field *field, json_object *value, void *into)
+static void fault_param(void *ctx, struct span member, const char *message)
 {
-    (void)into;
-    if (!json_object_is_type(value, json_type_object))
+    struct reader *r = ctx;
+    size_t mark = fault_path_push_name(&r->path, member);
+    reader_fault(r, "%s", message);
+    fault_path_pop(&r->path, mark);
+}
+
+/* Without an adapter nobody knows what may stand there; that is told where it is named. */
+static void read_params(struct reader *r, const struct field *field, json_object *value, void *into)
+{
+    if (!json_object_is_type(value, json_type_object)) {
         fault_unexpected(r, field, value);
-    else if (json_object_object_length(value) > 0)
-        reader_fault(r, "%s", field->doc);
+        return;
+    }
+    struct span text = span_cstr(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN));
+    if (r->adapter != NULL && adapter_read_params(r->adapter, text, r->arena, fault_param, r) == 0 &&
+        into != NULL)
+        *(struct snap_str *)into = image_text(r->image, text);
 }
 
 typedef void read_function(struct reader *, const struct field *, json_object *, void *);
 
 static read_function *const readers[FIELD_KINDS] = {
-    [FIELD_TEXT] = read_text,   [FIELD_INT] = read_int,         [FIELD_BOOL] = read_bool,
-    [FIELD_ENUM] = read_enum,   [FIELD_SHA256] = read_sha256,   [FIELD_CODES] = read_codes,
-    [FIELD_TEXTS] = read_texts, [FIELD_HEADERS] = read_headers, [FIELD_RECORD] = read_object,
-    [FIELD_LIST] = read_list,   [FIELD_MAP] = read_map,         [FIELD_REFUSED] = read_refused,
-    [FIELD_EMPTY] = read_empty,
+    [FIELD_TEXT] = read_text,     [FIELD_INT] = read_int,         [FIELD_BOOL] = read_bool,
+    [FIELD_ENUM] = read_enum,     [FIELD_SHA256] = read_sha256,   [FIELD_CODES] = read_codes,
+    [FIELD_TEXTS] = read_texts,   [FIELD_HEADERS] = read_headers, [FIELD_RECORD] = read_object,
+    [FIELD_LIST] = read_list,     [FIELD_MAP] = read_map,         [FIELD_REFUSED] = read_refused,
+    [FIELD_PARAMS] = read_params,
 };
 
 static void read_field(struct reader *r, const struct field *field, json_object *value, void *into)

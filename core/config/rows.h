@@ -35,7 +35,19 @@ enum {
         .name = (field_name), .kind = FIELD_REFUSED, .doc = "is not supported yet" \
     }
 
-extern const struct record upstream_record;
+extern const struct record upstream_record, key_record, trigger_record, tts_record;
+
+/* Of an upstream that names none: made of what names it, so that it outlives a
+ * change of its place, keys and timeouts, and is another when it becomes another
+ * endpoint. `model` is the name it has there; may be empty. */
+struct snap_str upstream_derive_id(struct reader *r, const struct snap_upstream *u, struct span url,
+                                   struct span model);
+
+/* Faults for keys of an upstream, and upstreams of a model, that have one id.
+ * `derived_from`: what two upstreams without one have in common. */
+void upstream_check_key_ids(struct reader *r, const struct snap_upstream *u);
+void upstream_check_ids(struct reader *r, const struct snap_model *model, json_object *object,
+                        const char *derived_from);
 
 /* A member that is a string; {NULL, 0} otherwise. */
 struct span member_text(json_object *object, const char *name);

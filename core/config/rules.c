@@ -48,6 +48,23 @@ static const char *base_url_problem(struct span text)
     return baseurl_parse(text, NULL, NULL);
 }
 
+static const char *endpoint_url_problem(struct span text)
+{
+    return baseurl_parse_endpoint(text, NULL, NULL);
+}
+
+/* It becomes a part of a host's name. */
+static const char *region_problem(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool is_alphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_alphanumeric && (c != '-' || i == 0 || i + 1 == text.len))
+            return "it is no label of a host's name";
+    }
+    return NULL;
+}
+
 /* Headers that describe our own message to the upstream (RFC 9110, 9112). */
 static const char *const own_headers[] = {
     "host", "content-length", "content-type",    "transfer-encoding", "connection", "expect",
@@ -115,6 +132,16 @@ const struct text_rule rule_base_url = {
     "an http or https URL without user, query and fragment",
     "^[Hh][Tt][Tt][Pp][Ss]?://[^?#@\\s]+$",
     base_url_problem,
+};
+const struct text_rule rule_endpoint_url = {
+    "an http or https URL without user and fragment",
+    "^[Hh][Tt][Tt][Pp][Ss]?://[^#@\\s]+$",
+    endpoint_url_problem,
+};
+const struct text_rule rule_region = {
+    "a region's name of letters, digits and inner hyphens",
+    "^[0-9A-Za-z]([0-9A-Za-z-]*[0-9A-Za-z])?$",
+    region_problem,
 };
 const struct text_rule rule_header_name = {
     "the name of a header that is not the router's own",

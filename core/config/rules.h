@@ -17,6 +17,8 @@ extern const struct text_rule rule_label;  /* no control characters */
 extern const struct text_rule rule_name;   /* a label without "|", which separates AAD */
 extern const struct text_rule rule_locale; /* a language tag (BCP 47): zh, zh-CN, sr-Latn-RS */
 extern const struct text_rule rule_base_url;
+extern const struct text_rule rule_endpoint_url;    /* the same with a query */
+extern const struct text_rule rule_region;          /* a label of a host's name */
 extern const struct text_rule rule_header_name;     /* a token, and not a header that is ours to send */
 extern const struct text_rule rule_header_template; /* {KEY} exactly once */
 extern const struct text_rule rule_header_value;

@@ -54,8 +54,9 @@ static void write_choices(struct json_writer *w, const struct field *field)
 {
     jw_key(w, "enum");
     jw_begin_array(w);
-    for (size_t i = 0; field->choices[i] != NULL; i++)
-        jw_cstr(w, field->choices[i]);
+    const char *choice;
+    for (size_t i = 0; (choice = field_choice(field, i)) != NULL; i++)
+        jw_cstr(w, choice);
     jw_end_array(w);
 }
 
@@ -109,9 +110,8 @@ static void write_type(struct json_writer *w, const struct field *field)
     case FIELD_MAP:
         write_members_of_map(w, field);
         break;
-    case FIELD_EMPTY:
+    case FIELD_PARAMS: /* which, depends on the provider */
         jw_member_cstr(w, "type", "object");
-        jw_member_int(w, "maxProperties", 0);
         break;
     case FIELD_REFUSED:
     case FIELD_KINDS:

@@ -78,13 +78,14 @@ static int compare_spans(struct span a, struct span b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-const struct snap_model *snapshot_model(const struct snap_root *root, struct span name)
+static const struct snap_model *find_model(const struct snap_root *root, struct snap_vec models,
+                                           struct snap_vec index, struct span name)
 {
-    uint32_t low = 0, high = root->model_index.count;
+    uint32_t low = 0, high = index.count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        uint32_t position = *SNAP_ITEM(root, root->model_index, uint32_t, middle);
-        const struct snap_model *model = SNAP_ITEM(root, root->models, struct snap_model, position);
+        uint32_t position = *SNAP_ITEM(root, index, uint32_t, middle);
+        const struct snap_model *model = SNAP_ITEM(root, models, struct snap_model, position);
         int order = compare_spans(name, snap_span(root, model->name));
         if (order == 0)
             return model;
@@ -94,6 +95,16 @@ const struct snap_model *snapshot_model(const struct snap_root *root, struct spa
             low = middle + 1;
     }
     return NULL;
+}
+
+const struct snap_model *snapshot_model(const struct snap_root *root, struct span name)
+{
+    return find_model(root, root->models, root->model_index, name);
+}
+
+const struct snap_model *snapshot_tts_model(const struct snap_root *root, struct span name)
+{
+    return find_model(root, root->tts_models, root->tts_model_index, name);
 }
 
 /* The search's timing tells how many leading bytes of a digest were met; who

@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 2,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 4,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -47,13 +47,15 @@ struct snap_key {
 };
 
 struct snap_upstream {
-    struct snap_str id;             /* never empty: derived where the document has none */
-    struct snap_str provider;       /* never empty: from the table of hosts, else the host */
-    struct snap_str host;           /* of the URL, without port */
-    struct snap_str url;            /* the whole endpoint */
+    struct snap_str id;       /* never empty: derived where the document has none */
+    struct snap_str provider; /* never empty: from the table of hosts, else the host; of speech: an adapter */
+    struct snap_str host;     /* of the URL, without port */
+    struct snap_str url;      /* the whole endpoint */
     struct snap_str override_model; /* absent: the asked name is sent */
-    struct snap_str header_name, header_template;
+    struct snap_str header_name,
+        header_template; /* of speech: empty, the adapter says where the key stands */
     struct snap_str dialect;
+    struct snap_str adapter_params;          /* of speech: a JSON object, checked by the adapter's table */
     struct snap_str supplier_model, account; /* labels for the record; may be absent */
     struct snap_vec headers;                 /* struct snap_header_line, sent as they are */
     struct snap_vec keys;                    /* struct snap_key, at least one */
@@ -71,6 +73,7 @@ struct snap_model {
     uint32_t heartbeat_ms;         /* of streams; 0: none */
     uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
+    struct snap_str recommended; /* of speech: voices by locale as a JSON object; absent: none */
 };
 
 struct snap_principal {
@@ -88,10 +91,11 @@ struct snap_root {
     uint64_t compiled_wall_us;
     char tree_version[SNAPSHOT_VERSION_BYTES]; /* of LLM_ROUTER_CONFIG; "" without one */
     uint8_t has_tree;
-    struct snap_vec models;             /* struct snap_model, in the document's order */
-    struct snap_vec model_index;        /* uint32_t: positions in models, sorted by name */
-    struct snap_vec principals;         /* struct snap_principal, sorted by sha256 */
-    struct snap_str default_chat_model; /* absent: not set */
+    struct snap_vec models;                                /* struct snap_model, in the document's order */
+    struct snap_vec model_index;                           /* uint32_t: positions in models, sorted by name */
+    struct snap_vec principals;                            /* struct snap_principal, sorted by sha256 */
+    struct snap_vec tts_models, tts_model_index;           /* the same for speech */
+    struct snap_str default_chat_model, default_tts_model; /* absent: not set */
     uint32_t client_stall_timeout_ms;
 };
 
@@ -142,8 +146,9 @@ static inline bool snap_has(struct snap_str s)
 /* Element i of a vector: SNAP_ITEM(root, model->upstreams, struct snap_upstream, i). */
 #define SNAP_ITEM(root, vec, type, i) (&((const type *)snap_at((root), (vec).offset))[i])
 
-/* NULL if there is no model of this name. */
+/* NULL if there is no model of this name; one of `llm`, one of `tts`. */
 const struct snap_model *snapshot_model(const struct snap_root *root, struct span name);
+const struct snap_model *snapshot_tts_model(const struct snap_root *root, struct span name);
 
 /* The caller whose key has this SHA-256, compared in constant time; NULL if none. */
 const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32]);

@@ -56,6 +56,7 @@ static const struct ref upstream_refs[] = {
     { REF_NEEDED_TEXT, offsetof(struct snap_upstream, header_name), NULL },
     { REF_NEEDED_TEXT, offsetof(struct snap_upstream, header_template), NULL },
     { REF_NEEDED_TEXT, offsetof(struct snap_upstream, dialect), NULL },
+    { REF_TEXT, offsetof(struct snap_upstream, adapter_params), NULL },
     { REF_TEXT, offsetof(struct snap_upstream, supplier_model), NULL },
     { REF_TEXT, offsetof(struct snap_upstream, account), NULL },
     { REF_VECTOR, offsetof(struct snap_upstream, headers), &header_shape },
@@ -67,6 +68,7 @@ static const struct ref model_refs[] = {
     { REF_NEEDED_TEXT, offsetof(struct snap_model, name), NULL },
     { REF_NEEDED_VECTOR, offsetof(struct snap_model, upstreams), &upstream_shape },
     { REF_VECTOR, offsetof(struct snap_model, http_codes), &number_shape },
+    { REF_TEXT, offsetof(struct snap_model, recommended), NULL },
 };
 static const struct shape model_shape = SHAPE(struct snap_model, model_refs);
 
@@ -80,8 +82,11 @@ static const struct shape principal_shape = SHAPE(struct snap_principal, princip
 static const struct ref root_refs[] = {
     { REF_VECTOR, offsetof(struct snap_root, models), &model_shape },
     { REF_VECTOR, offsetof(struct snap_root, model_index), &number_shape },
+    { REF_VECTOR, offsetof(struct snap_root, tts_models), &model_shape },
+    { REF_VECTOR, offsetof(struct snap_root, tts_model_index), &number_shape },
     { REF_VECTOR, offsetof(struct snap_root, principals), &principal_shape },
     { REF_TEXT, offsetof(struct snap_root, default_chat_model), NULL },
+    { REF_TEXT, offsetof(struct snap_root, default_tts_model), NULL },
 };
 static const struct shape root_shape = SHAPE(struct snap_root, root_refs);
 
@@ -143,14 +148,13 @@ static bool struct_is_sound(struct check *c, const char *at, const struct shape 
 }
 
 /* Fixed texts need their NUL; the index must name each model's place. */
-static bool contents_are_sound(const struct snap_root *root)
+static bool models_are_sound(const struct snap_root *root, struct snap_vec models, struct snap_vec index)
 {
-    if (memchr(root->tree_version, '\0', sizeof(root->tree_version)) == NULL ||
-        root->model_index.count != root->models.count)
+    if (index.count != models.count)
         return false;
-    for (uint32_t i = 0; i < root->models.count; i++) {
-        const struct snap_model *model = SNAP_ITEM(root, root->models, struct snap_model, i);
-        if (*SNAP_ITEM(root, root->model_index, uint32_t, i) >= root->models.count)
+    for (uint32_t i = 0; i < models.count; i++) {
+        const struct snap_model *model = SNAP_ITEM(root, models, struct snap_model, i);
+        if (*SNAP_ITEM(root, index, uint32_t, i) >= models.count)
             return false;
         for (uint32_t j = 0; j < model->upstreams.count; j++) {
             const struct snap_upstream *u = SNAP_ITEM(root, model->upstreams, struct snap_upstream, j);
@@ -162,6 +166,13 @@ static bool contents_are_sound(const struct snap_root *root)
         }
     }
     return true;
+}
+
+static bool contents_are_sound(const struct snap_root *root)
+{
+    return memchr(root->tree_version, '\0', sizeof(root->tree_version)) != NULL &&
+           models_are_sound(root, root->models, root->model_index) &&
+           models_are_sound(root, root->tts_models, root->tts_model_index);
 }
 
 int snapshot_check(struct span image, struct error *e)

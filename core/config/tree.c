@@ -1,4 +1,4 @@
-/* LLM_ROUTER_CONFIG: the operators' document. Its upstreams are in upstream.c. */
+/* LLM_ROUTER_CONFIG: the operators' document. Upstreams are in upstream.c, speech is in speech.c. */
 #include "core/config/rows.h"
 
 #include "core/config/faults.h"
@@ -22,39 +22,18 @@ static const struct field trigger_fields[] = {
       .doc = "Whether a timeout moves on to the next candidate; false ends the request." },
 };
 
-static const struct record trigger_record = {
+const struct record trigger_record = {
     .title = "fallback triggers",
     .bytes = sizeof(struct snap_model),
     .fields = trigger_fields,
     .n_fields = COUNT(trigger_fields),
 };
 
-static void fault_upstream_repeats(struct reader *r, const void *ctx, size_t first, size_t again)
-{
-    json_object *upstreams = NULL;
-    json_object_object_get_ex((json_object *)ctx, "upstreams", &upstreams);
-    bool is_derived = member_text(json_object_array_get_idx(upstreams, again), "id").ptr == NULL;
-    size_t mark = fault_path_push_name(&r->path, span_cstr("upstreams"));
-    fault_path_push_index(&r->path, again);
-    if (is_derived)
-        reader_fault(r, "has the dialect, baseURL and overrideModel of upstream %zu; give each an \"id\"",
-                     first);
-    else
-        reader_fault_at(r, "id", "repeats the id of upstream %zu of this model", first);
-    fault_path_pop(&r->path, mark);
-}
-
 static void finish_model(struct reader *r, void *into, json_object *object)
 {
     struct snap_model *model = into;
-    const struct snap_upstream *upstreams = image_at(r->image, model->upstreams);
-    struct distinct *ids = arena_array_of(r->arena, struct distinct, model->upstreams.count);
-    size_t n = 0;
     model->beats_before_content = json_object_object_get_ex(object, "heartbeatMs", NULL) ? 1 : 0;
-    for (size_t i = 0; i < model->upstreams.count && upstreams != NULL; i++)
-        if (snap_has(upstreams[i].id))
-            ids[n++] = (struct distinct){ image_span(r->image, upstreams[i].id), i };
-    reader_check_distinct(r, ids, n, object, fault_upstream_repeats);
+    upstream_check_ids(r, model, object, "the dialect, baseURL and overrideModel");
 }
 
 static const struct field model_fields[] = {
@@ -109,17 +88,6 @@ static const struct record llm_record = {
     .bytes = sizeof(struct compiled),
     .fields = llm_fields,
     .n_fields = COUNT(llm_fields),
-};
-
-static const struct field tts_fields[] = {
-    { .name = "models", .kind = FIELD_EMPTY, .doc = "speech models are not supported yet" },
-};
-
-static const struct record tts_record = {
-    .title = "tts",
-    .bytes = sizeof(struct compiled),
-    .fields = tts_fields,
-    .n_fields = COUNT(tts_fields),
 };
 
 /* ---- the document ---- */
@@ -220,10 +188,7 @@ static const struct field tree_fields[] = {
       .is_required = true,
       .record = &llm_record,
       .doc = "What serves chat requests." },
-    { .name = "tts",
-      .kind = FIELD_RECORD,
-      .record = &tts_record,
-      .doc = "What serves speech requests; its models must be empty as yet." },
+    { .name = "tts", .kind = FIELD_RECORD, .record = &tts_record, .doc = "What serves speech requests." },
     { .name = "defaults",
       .kind = FIELD_RECORD,
       .record = &default_record,

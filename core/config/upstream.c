@@ -82,7 +82,7 @@ static const struct field key_fields[] = {
 
 static const char *const key_sources[] = { "ciphertext", "credential", NULL };
 
-static const struct record key_record = {
+const struct record key_record = {
     .title = "key",
     .bytes = sizeof(struct snap_key),
     .fields = key_fields,
@@ -99,14 +99,13 @@ static const char *dialect_path(struct span dialect)
     return "";
 }
 
-/* What names an upstream, so that its id outlives a change of its place, keys
- * and timeouts, and changes when it becomes another endpoint. */
-static struct snap_str derive_id(struct reader *r, const struct snap_upstream *u, struct span base)
+struct snap_str upstream_derive_id(struct reader *r, const struct snap_upstream *u, struct span url,
+                                   struct span model)
 {
     char digits[DERIVED_ID_DIGITS + 1];
-    const char *text = arena_printf(r->arena, "%.*s|%s|%.*s|%s", (int)r->owner.len, r->owner.ptr,
-                                    image_span(r->image, u->dialect).ptr, (int)base.len, base.ptr,
-                                    image_span(r->image, u->override_model).ptr);
+    const char *text =
+        arena_printf(r->arena, "%.*s|%s|%.*s|%.*s", (int)r->owner.len, r->owner.ptr,
+                     image_span(r->image, u->dialect).ptr, (int)url.len, url.ptr, (int)model.len, model.ptr);
     fingerprint(span_cstr(text), DERIVED_ID_DIGITS, digits);
     return image_text(r->image, span_cstr(arena_printf(r->arena, "u-%s", digits)));
 }
@@ -136,7 +135,7 @@ static void fault_key_repeats(struct reader *r, const void *ctx, size_t first, s
     fault_path_pop(&r->path, mark);
 }
 
-static void check_key_ids(struct reader *r, const struct snap_upstream *u)
+void upstream_check_key_ids(struct reader *r, const struct snap_upstream *u)
 {
     const struct snap_key *keys = image_at(r->image, u->keys);
     struct distinct *ids = arena_array_of(r->arena, struct distinct, u->keys.count);
@@ -147,6 +146,38 @@ static void check_key_ids(struct reader *r, const struct snap_upstream *u)
     reader_check_distinct(r, ids, n, "id", fault_key_repeats);
 }
 
+struct repeats {
+    json_object *upstreams;
+    const char *derived_from;
+};
+
+static void fault_upstream_repeats(struct reader *r, const void *ctx, size_t first, size_t again)
+{
+    const struct repeats *repeats = ctx;
+    bool is_derived = member_text(json_object_array_get_idx(repeats->upstreams, again), "id").ptr == NULL;
+    size_t mark = fault_path_push_name(&r->path, span_cstr("upstreams"));
+    fault_path_push_index(&r->path, again);
+    if (is_derived)
+        reader_fault(r, "has %s of upstream %zu; give each an \"id\"", repeats->derived_from, first);
+    else
+        reader_fault_at(r, "id", "repeats the id of upstream %zu of this model", first);
+    fault_path_pop(&r->path, mark);
+}
+
+void upstream_check_ids(struct reader *r, const struct snap_model *model, json_object *object,
+                        const char *derived_from)
+{
+    const struct snap_upstream *upstreams = image_at(r->image, model->upstreams);
+    struct distinct *ids = arena_array_of(r->arena, struct distinct, model->upstreams.count);
+    struct repeats repeats = { NULL, derived_from };
+    size_t n = 0;
+    json_object_object_get_ex(object, "upstreams", &repeats.upstreams);
+    for (size_t i = 0; i < model->upstreams.count && upstreams != NULL; i++)
+        if (snap_has(upstreams[i].id))
+            ids[n++] = (struct distinct){ image_span(r->image, upstreams[i].id), i };
+    reader_check_distinct(r, ids, n, &repeats, fault_upstream_repeats);
+}
+
 static void finish_upstream(struct reader *r, void *into, json_object *object)
 {
     struct snap_upstream *u = into;
@@ -154,7 +185,7 @@ static void finish_upstream(struct reader *r, void *into, json_object *object)
     struct span url = member_text(object, "baseURL");
 
     check_headers(r, u);
-    check_key_ids(r, u);
+    upstream_check_key_ids(r, u);
     if (!snap_has(u->url) || baseurl_parse(url, r->arena, &base) != NULL)
         return; /* told at baseURL */
     const char *path = dialect_path(image_span(r->image, u->dialect));
@@ -164,7 +195,7 @@ static void finish_upstream(struct reader *r, void *into, json_object *object)
     if (!snap_has(u->provider))
         u->provider = image_text(r->image, span_cstr(provider_of_host(base.host)));
     if (!snap_has(u->id))
-        u->id = derive_id(r, u, base.text);
+        u->id = upstream_derive_id(r, u, base.text, image_span(r->image, u->override_model));
 }
 
 static const struct field upstream_fields[] = {

@@ -1,6 +1,6 @@
 #include "core/dialect/dialect.h"
 
-static const struct dialect *const dialects[] = { &dialect_chat };
+static const struct dialect *const dialects[] = { &dialect_chat, &dialect_speech };
 
 enum { N_DIALECTS = sizeof(dialects) / sizeof(dialects[0]) };
 

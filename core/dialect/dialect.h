@@ -20,13 +20,16 @@
 #include "core/json/splice.h"
 #include "core/record/usage.h"
 
+struct speech_facts;
+
 /* What a request's body says, of what we care about. Spans point into the body. */
 struct request_facts {
     struct span body;
     struct span model; /* as asked, decoded; empty if absent, null or "" */
     struct json_value model_value, stream_options, include_usage; /* kind ABSENT where nothing stands */
     bool is_stream;
-    bool wants_usage; /* the caller asked for the usage chunk of a stream */
+    bool wants_usage;                  /* the caller asked for the usage chunk of a stream */
+    const struct speech_facts *speech; /* of that dialect; else NULL */
 };
 
 /* Why a body was refused; `param` is the member at fault or NULL. */
@@ -79,6 +82,11 @@ struct dialect {
     const char *terminal_mark; /* the bytes that end a whole stream */
     const char *heartbeat;     /* bytes that say nothing, for between two events; NULL: there are none */
 
+    /* Upstreams speak protocols of their own, and what they reply is an adapter's
+     * to read: its models stand in `tts`, and NULL are terminal_mark and what
+     * splices and judges below. */
+    bool is_adapted;
+
     /* Reads a request. 0, or ERR_FORMAT with *fault. */
     int (*read_request)(struct span body, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault);
@@ -110,7 +118,7 @@ struct dialect {
     void (*write_refusal_event)(struct buf *out, struct span body, const struct stream_error *error);
 };
 
-extern const struct dialect dialect_chat;
+extern const struct dialect dialect_chat, dialect_speech;
 
 /* The dialect whose endpoint is `path` (below the mount, without a leading slash); NULL if none. */
 const struct dialect *dialect_by_endpoint(struct span path);

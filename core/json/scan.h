@@ -100,4 +100,8 @@ bool json_string_is(struct span raw, const char *text);
  * fraction and exponent and fits. */
 bool json_int(struct span raw, long long *out);
 
+/* A number value as the nearest double: false if it is written with more than 63
+ * bytes or is too large for one. The process has the C locale. */
+bool json_number(struct span raw, double *out);
+
 #endif

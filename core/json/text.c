@@ -1,6 +1,9 @@
 #include "core/json/text.h"
 
 #include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/json/scan.h"
 
@@ -190,5 +193,19 @@ bool json_int(struct span raw, long long *out)
     if (!is_negative && value == LLONG_MIN)
         return false;
     *out = is_negative ? value : -value;
+    return true;
+}
+
+bool json_number(struct span raw, double *out)
+{
+    char text[64]; /* strtod wants a NUL behind it */
+    if (raw.len == 0 || raw.len >= sizeof(text))
+        return false;
+    memcpy(text, raw.ptr, raw.len);
+    text[raw.len] = '\0';
+    double value = strtod(text, NULL);
+    if (!isfinite(value))
+        return false;
+    *out = value;
     return true;
 }

@@ -145,8 +145,11 @@ static unsigned write_attempts(const struct request_event *event, struct json_wr
     return dropped;
 }
 
-static void write_usage(const struct usage *usage, struct json_writer *w)
+static void write_usage(const struct request_event *event, struct json_writer *w)
 {
+    const struct usage *usage = &event->usage;
+    bool is_guessed = event->is_characters_guessed && !usage->present;
+
     jw_key(w, "usage");
     jw_begin_object(w);
     count(w, "input", usage->input);
@@ -156,7 +159,8 @@ static void write_usage(const struct usage *usage, struct json_writer *w)
     count(w, "reasoning", usage->reasoning);
     count(w, "audio_in", usage->audio_in);
     count(w, "audio_out", usage->audio_out);
-    jw_member_cstr(w, "source", "upstream");
+    number(w, "characters", event->characters);
+    jw_member_cstr(w, "source", is_guessed ? "estimated" : "upstream");
     jw_end_object(w);
 }
 
@@ -211,7 +215,7 @@ void event_write(const struct request_event *event, struct buf *out)
     unsigned dropped = write_attempts(event, &w);
     number(&w, "attempts_dropped", dropped);
     write_outcome(event, &w);
-    if (event->usage.present)
-        write_usage(&event->usage, &w);
+    if (event->usage.present || event->characters > 0)
+        write_usage(event, &w);
     jw_end_object(&w);
 }

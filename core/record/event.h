@@ -89,6 +89,8 @@ struct request_event {
     uint64_t ttft_us, total_us, upstream_us, client_wait_us;
 
     struct usage usage;
+    uint64_t characters;        /* of a text that was spoken; 0: none was */
+    bool is_characters_guessed; /* we counted them: the upstream did not say */
 };
 
 /* A new event for a request that starts now. */

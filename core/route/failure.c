@@ -21,6 +21,8 @@ static const struct row {
                                   "The request is not valid.", false },
     [FAILURE_UNKNOWN_MODEL] = { 404, 400, "BAD_REQUEST", "invalid_request_error", "model_not_found",
                                 "unknown_model", false },
+    [FAILURE_MISSING_MODEL] = { 400, 0, "MISSING_MODEL", "invalid_request_error", "missing_model",
+                                "A model must be named: there is no default.", false },
     [FAILURE_UNAUTHORIZED] = { 401, 0, "UNAUTHORIZED", "invalid_request_error", "invalid_api_key",
                                "A valid key is required: Authorization: Bearer KEY.", false },
     [FAILURE_FORBIDDEN] = { 403, 0, "FORBIDDEN", "invalid_request_error", "forbidden",

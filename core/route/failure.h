@@ -19,6 +19,7 @@ enum failure_kind {
     FAILURE_INVALID_JSON,
     FAILURE_INVALID_REQUEST,
     FAILURE_UNKNOWN_MODEL, /* 404 in /v1, 400 at the seeds' mount */
+    FAILURE_MISSING_MODEL, /* none was named, and there is no default */
     FAILURE_UNAUTHORIZED,
     FAILURE_FORBIDDEN,
     FAILURE_NOT_FOUND,

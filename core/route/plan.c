@@ -24,11 +24,33 @@ static int expand(const struct plan_facts *facts, struct arena *arena, struct pl
     return 0;
 }
 
+/* Without the candidates of upstreams that cannot do it. */
+static int exclude(const struct plan_facts *facts, struct arena *arena, struct plan *plan)
+{
+    const struct snap_upstream *asked = NULL;
+    bool can = true;
+    size_t kept = 0;
+
+    (void)arena;
+    if (facts->can_serve == NULL)
+        return 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->items[i].upstream != asked)
+            can = facts->can_serve(facts->ctx, plan->items[i].upstream);
+        asked = plan->items[i].upstream;
+        if (can)
+            plan->items[kept++] = plan->items[i];
+    }
+    plan->count = kept;
+    return 0;
+}
+
 static const struct stage {
     const char *name;
     int (*run)(const struct plan_facts *facts, struct arena *arena, struct plan *plan);
 } stages[] = {
     { "expand", expand },
+    { "exclude", exclude },
 };
 
 void plan_make(const struct plan_facts *facts, struct arena *arena, struct plan *out)

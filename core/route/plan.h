@@ -1,8 +1,8 @@
 /*
  * The plan: which candidates a request may use, in which order. It is made by
  * stages in one table; a stage is a pure function that may move or drop
- * candidates. Unconfigured, only `expand` runs and the list is the document's
- * order.
+ * candidates. Unconfigured, the list is the document's order, without those that
+ * cannot do what is asked.
  */
 #ifndef CORE_ROUTE_PLAN_H
 #define CORE_ROUTE_PLAN_H
@@ -25,6 +25,9 @@ struct candidate {
 struct plan_facts {
     const struct snap_root *root;
     const struct snap_model *model;
+    /* Whether an upstream can do what is asked; those that cannot are left out. NULL: each can. */
+    bool (*can_serve)(void *ctx, const struct snap_upstream *upstream);
+    void *ctx;
 };
 
 struct plan {

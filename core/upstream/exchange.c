@@ -60,6 +60,7 @@ struct running {
     struct exchange_result *result;
     struct splice_cursor sent;
     char *small_body; /* in one piece; NULL: it is read as it is sent */
+    char reason[EXCHANGE_HEADER_BYTES + 1];
     uint64_t start_us;
     uint64_t last_byte_us; /* on the clock less the receiver's time */
     uint64_t look_us;      /* when the caller is looked for next */
@@ -180,9 +181,25 @@ static void measure(struct running *x)
     r->tls_us = time_of(x->easy, CURLINFO_APPCONNECT_TIME_T);
     r->send_us = time_of(x->easy, CURLINFO_PRETRANSFER_TIME_T);
     curl_easy_getinfo(x->easy, CURLINFO_NUM_CONNECTS, &connects);
-    if (x->small_body != NULL)
+    if (x->small_body != NULL) /* else on_send counts, or there is none */
         r->bytes_out = time_of(x->easy, CURLINFO_SIZE_UPLOAD_T);
     r->is_reused = x->sends > 0 && connects == 0;
+}
+
+/* "HTTP/1.1 403 Out of call volume quota": libcurl keeps the number only. */
+static void keep_reason(struct running *x, struct span line)
+{
+    struct span rest = span_trim(line);
+    for (int blanks = 0; blanks < 2; blanks++) {
+        const char *blank = rest.len == 0 ? NULL : memchr(rest.ptr, ' ', rest.len);
+        size_t skip = blank == NULL ? rest.len : (size_t)(blank - rest.ptr) + 1;
+        rest = span_of(rest.ptr + skip, rest.len - skip);
+    }
+    x->reason[0] = '\0';
+    if (rest.len > 0 && is_sound(rest)) {
+        memcpy(x->reason, rest.ptr, rest.len);
+        x->reason[rest.len] = '\0';
+    }
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
@@ -191,6 +208,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     size_t len = size * count;
     long status = 0;
 
+    if (len > 5 && memcmp(line, "HTTP/", 5) == 0)
+        keep_reason(x, span_of(line, len));
     if (len > 2 || len == 0 || (line[0] != '\r' && line[0] != '\n'))
         return len; /* the empty line ends the head */
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -198,11 +217,14 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
         return len; /* 100 Continue and the like */
     struct exchange_head head = {
         .status = (int)status,
+        .reason = span_cstr(x->reason),
         .content_type = header(x->easy, "content-type"),
         .retry_after = header(x->easy, "retry-after"),
         .retry_after_ms = header(x->easy, "retry-after-ms"),
         .amzn_error_type = header(x->easy, "x-amzn-errortype"),
     };
+    if (x->request->trace_header != NULL)
+        head.trace = header(x->easy, x->request->trace_header);
     uint64_t entered = clock_monotonic_us();
     x->result->status = (int)status;
     x->result->first_byte_us = entered - x->start_us;
@@ -247,9 +269,11 @@ static void prepare(struct running *x, struct curl_slist *headers, struct exchan
     client->detail[0] = '\0';
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->detail);
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(x->request->body));
-    hand_over_small_body(x);
+    if (x->request->body != NULL) {
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(x->request->body));
+        hand_over_small_body(x);
+    }
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -1,5 +1,5 @@
 /*
- * One HTTP exchange with an upstream: a POST, its reply as it arrives, and the
+ * One HTTP exchange with an upstream: a request, its reply as it arrives, and the
  * clocks that bound it. Blocking; one at a time per client. After fork only.
  *
  * http and https only, HTTP/1.1, no redirects, no proxies of the environment, no
@@ -48,6 +48,8 @@ enum {
  * words, or in such, is meant. */
 struct exchange_head {
     int status;
+    struct span reason; /* the status line's phrase: where some providers say what is wrong */
+    struct span trace;  /* of request->trace_header */
     struct span content_type, retry_after, retry_after_ms, amzn_error_type;
 };
 
@@ -88,7 +90,8 @@ enum exchange_caller {
 struct exchange_request {
     const char *url;
     const char *const *headers; /* "Name: value", NULL-terminated; valid for the exchange */
-    const struct splice *body;
+    const struct splice *body;  /* of a POST; NULL: a GET */
+    const char *trace_header;   /* by whose value the upstream finds the request again; NULL: none */
     struct exchange_clocks clocks;
     const struct exchange_beat *beat; /* NULL: none */
     int caller_fd;                    /* readable: the caller left. -1: not watched */

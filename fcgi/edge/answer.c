@@ -11,6 +11,7 @@ void answer_init(struct answer *answer, struct turn *turn, const struct dialect 
         .turn = turn,
         .dialect = dialect,
         .is_stream = is_stream,
+        .is_live = is_stream || dialect->is_adapted,
         .beats_before_content = model->beats_before_content != 0,
         .quiet_since_us = turn->start_us,
     };
@@ -25,7 +26,7 @@ static void begin(struct answer *answer, int status, struct span content_type, i
     turn->event->is_committed = true;
     scoreboard_enter(turn->worker->process->record, STAGE_STREAMING);
     reply_start(&turn->reply, status, content_type, whole_bytes);
-    if (answer->is_stream) {
+    if (answer->is_live) {
         reply_header(&turn->reply, "Cache-Control", span_cstr("no-cache"));
         reply_header(&turn->reply, "X-Accel-Buffering", span_cstr("no")); /* nginx: every chunk at once */
     }

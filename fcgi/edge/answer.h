@@ -17,6 +17,7 @@ struct answer {
 
     /* private */
     uint64_t interval_us; /* of heartbeats; 0: none */
+    bool is_live;         /* its bytes are of use as they come: nobody is to keep them */
     bool beats_before_content;
     bool has_reply;          /* of an upstream: what goes out is its */
     uint64_t quiet_since_us; /* monotonic; the request's start before the first byte */

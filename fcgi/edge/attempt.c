@@ -48,20 +48,26 @@ static int open_key(const struct attempt *a, struct secret *out)
     return r;
 }
 
-/* The line that carries the key, in memory that the caller wipes. */
-static char *key_header(const struct attempt *a, const struct secret *secret, size_t *size)
+int attempt_open_key(const struct attempt *a, const char *template, struct key_line *out)
 {
-    struct turn *turn = a->errand->turn;
-    const char *name = snap_cstr(turn->root, a->candidate->upstream->header_name);
-    const char *template = snap_cstr(turn->root, a->candidate->upstream->header_template);
     const char *place = strstr(template, "{KEY}");
     size_t before = place == NULL ? strlen(template) : (size_t)(place - template);
     const char *after = place == NULL ? "" : place + 5;
+    struct secret secret;
 
-    *size = strlen(name) + 2 + strlen(template) + secret->len + 1;
-    char *line = arena_alloc(turn->request.arena, *size);
-    snprintf(line, *size, "%s: %.*s%s%s", name, (int)before, template, secret->bytes, after);
-    return line;
+    int r = open_key(a, &secret);
+    if (r != 0)
+        return r;
+    out->size = strlen(template) + secret.len + 1;
+    out->text = arena_alloc(a->errand->turn->request.arena, out->size);
+    snprintf(out->text, out->size, "%.*s%s%s", (int)before, template, secret.bytes, after);
+    secret_wipe(&secret);
+    return 0;
+}
+
+void attempt_wipe_key(struct key_line *line)
+{
+    explicit_bzero(line->text, line->size);
 }
 
 static const char **make_headers(const struct attempt *a, const char *key_line)
@@ -137,16 +143,29 @@ struct span attempt_keep(const struct attempt *a, struct span text)
     return span_of(arena_span(a->errand->turn->request.arena, text), text.len);
 }
 
-static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
+void attempt_keep_head(struct attempt *a, const struct exchange_head *head)
 {
-    struct attempt *a = ctx;
-    const struct errand *errand = a->errand;
-
     a->status = head->status;
     a->content_type = attempt_keep(a, head->content_type);
     a->retry_after = attempt_keep(a, head->retry_after);
     a->retry_after_ms = attempt_keep(a, head->retry_after_ms);
     a->amzn_error_type = attempt_keep(a, head->amzn_error_type);
+}
+
+enum exchange_want attempt_keep_failed(struct attempt *a, struct span piece)
+{
+    size_t room = SIGNATURE_BODY_MAX - a->failed.len;
+    buf_append(&a->failed, piece.ptr, piece.len < room ? piece.len : room);
+    a->is_failed_cut = piece.len > room;
+    return a->is_failed_cut ? EXCHANGE_ENOUGH : EXCHANGE_MORE;
+}
+
+static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
+{
+    struct attempt *a = ctx;
+    const struct errand *errand = a->errand;
+
+    attempt_keep_head(a, head);
     a->is_relaying = head->status >= 200 && head->status < 300;
     if (a->is_relaying) {
         relay_init(&a->relay, errand->dialect, errand->facts->is_stream, a->asks_usage, head->content_type,
@@ -160,10 +179,7 @@ static enum exchange_want on_data(void *ctx, struct span piece)
     struct attempt *a = ctx;
     if (a->is_relaying)
         return relay_feed(&a->relay, piece);
-    size_t room = SIGNATURE_BODY_MAX - a->failed.len;
-    buf_append(&a->failed, piece.ptr, piece.len < room ? piece.len : room);
-    a->is_failed_cut = piece.len > room;
-    return a->is_failed_cut ? EXCHANGE_ENOUGH : EXCHANGE_MORE;
+    return attempt_keep_failed(a, piece);
 }
 
 /* A committed reply that did not finish gets the honest end that is left. */
@@ -203,7 +219,7 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
 /* --- the attempt --- */
 
 /* A web server looks at its client again when the reply has begun. */
-static enum exchange_caller look_for_caller(void *ctx)
+enum exchange_caller attempt_look_for_caller(void *ctx)
 {
     struct turn *turn = ctx;
 
@@ -241,7 +257,7 @@ static void exchange(struct attempt *a, const char *const *headers)
         },
         .beat = &beat,
         .caller_fd = conn_watch_fd(turn->request.conn),
-        .look_for_caller = look_for_caller,
+        .look_for_caller = attempt_look_for_caller,
         .caller = turn,
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
@@ -317,23 +333,23 @@ void attempt_run(void *ctx, const struct candidate *candidate, struct attempt_ou
     struct errand *errand = ctx;
     struct turn *turn = errand->turn;
     struct attempt a = { .errand = errand, .candidate = candidate };
-    struct secret secret;
+    const char *template =
+        arena_printf(turn->request.arena, "%s: %s", snap_cstr(turn->root, candidate->upstream->header_name),
+                     snap_cstr(turn->root, candidate->upstream->header_template));
+    struct key_line key_line;
     struct span message;
-    size_t key_line_size;
 
     *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG, .is_undecryptable = true };
-    if (open_key(&a, &secret) != 0)
+    if (attempt_open_key(&a, template, &key_line) != 0)
         return;
-    char *key_line = key_header(&a, &secret, &key_line_size);
-    secret_wipe(&secret);
 
     a.sink = (struct relay_sink){ .ctx = &a, .commit = commit, .write = write_out };
     a.event = event_add_attempt(turn->event);
     attempt_note_candidate(&a);
     if (!turn->reply.is_started)
         scoreboard_enter(turn->worker->process->record, STAGE_WAITING);
-    try_with_usage(&a, make_headers(&a, key_line), out, &message);
-    explicit_bzero(key_line, key_line_size);
+    try_with_usage(&a, make_headers(&a, key_line.text), out, &message);
+    attempt_wipe_key(&key_line);
 
     if (!a.is_recorded)
         attempt_note_outcome(&a, out, message);

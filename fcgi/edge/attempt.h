@@ -18,6 +18,7 @@ struct errand {
     struct answer *answer;
     uint64_t deadline_us; /* of the chain, monotonic */
     bool is_cut_short;    /* a committed reply had to be broken off: it has no honest end */
+    const char *unserved_param, *unserved_message; /* what the first upstream that was left out cannot do */
 };
 
 /* For struct loop_ops; ctx is the errand. */

@@ -1,5 +1,6 @@
-/* The state of one attempt, for the files that make it: attempt.c runs it,
- * judge.c says how it ended, attempt_record.c writes that down. */
+/* The state of one attempt, for the files that make it: attempt.c runs it, or
+ * speech.c; judge.c says how it ended, or speech_judge.c; attempt_record.c writes
+ * that down. */
 #ifndef FCGI_EDGE_ATTEMPT_INTERNAL_H
 #define FCGI_EDGE_ATTEMPT_INTERNAL_H
 
@@ -25,10 +26,35 @@ struct attempt {
     const char *detail; /* of a failed exchange, or NULL */
     struct span retry_after, retry_after_ms, amzn_error_type, content_type; /* arena copies */
     int status;
+    struct span trace; /* by which the upstream finds the request again; may be empty */
 };
 
 /* A copy in the request's arena. */
 struct span attempt_keep(const struct attempt *a, struct span text);
+
+/* What the head of a reply says, and the beginning of the body of one that is no 2xx. */
+void attempt_keep_head(struct attempt *a, const struct exchange_head *head);
+enum exchange_want attempt_keep_failed(struct attempt *a, struct span piece);
+
+/* For an exchange: ctx is the turn. */
+enum exchange_caller attempt_look_for_caller(void *ctx);
+
+/* The header line that carries the key. */
+struct key_line {
+    char *text;
+    size_t size;
+};
+
+/* Puts the key into the template at {KEY}: 0, or its error, which has been logged.
+ * To be wiped as soon as the exchange is over. */
+int attempt_open_key(const struct attempt *a, const char *template, struct key_line *out);
+void attempt_wipe_key(struct key_line *line);
+
+/* How the exchange itself failed: true, and what *out says of it. False: the reply says more. */
+bool attempt_judge_transport(struct attempt *a, enum exchange_end end, struct attempt_outcome *out);
+
+/* The provider's token, which must not be a key, for the record. */
+const char *attempt_redact(const struct attempt *a, struct span text, size_t limit);
 
 /* Judges how the exchange ended: fills *out and the event's reason and code;
  * `message` receives the upstream's sentence about a failure, if there is one. */

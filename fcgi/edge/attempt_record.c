@@ -53,6 +53,8 @@ static void log_failure(const struct attempt *a, const struct attempt_outcome *o
         jw_member_int(w, "status", out->status);
     if (a->event->provider_code != NULL)
         log_field_text(w, "code", span_cstr(a->event->provider_code));
+    if (a->trace.len > 0)
+        jw_member_span(w, "upstream_trace", a->trace);
     if (a->detail != NULL)
         log_field_text(w, "detail", span_cstr(a->detail));
     if (message.len > 0)

@@ -43,6 +43,7 @@ static const struct endpoint {
     void (*serve)(struct turn *turn);
 } endpoints[] = {
     { "models", true, "GET, HEAD", false, false, serve_models },
+    { "audio/voices", false, "GET, HEAD", false, false, serve_voices },
     { "/livez", false, "GET, HEAD", true, true, serve_livez },
     { "/readyz", false, "GET, HEAD", true, true, serve_readyz },
 };

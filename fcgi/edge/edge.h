@@ -35,8 +35,16 @@ void turn_note(struct turn *turn);
 /* Answers with a failure and notes it in the event. */
 void turn_fail(struct turn *turn, const struct failure *failure);
 
+/* Parts of the tree that have models, each with names of its own. */
+enum model_parts { MODELS_LLM = 1, MODELS_TTS = 2, MODELS_ALL = 3 };
+
+/* Calls visit for each model of these parts that the caller may use, in the
+ * document's order; a name that both parts have once. */
+void turn_visit_models(const struct turn *turn, enum model_parts parts,
+                       void (*visit)(void *ctx, struct span name), void *ctx);
+
 /* Answers that there is no such model for this caller, and which there are. */
-void turn_fail_unknown_model(struct turn *turn, struct span requested);
+void turn_fail_unknown_model(struct turn *turn, struct span requested, enum model_parts parts);
 
 /* Knows the caller, or answers why not: 0 or a negative error. */
 int turn_authenticate(struct turn *turn);
@@ -46,6 +54,9 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect);
 
 /* GET models, GET models/NAME. */
 void serve_models(struct turn *turn);
+
+/* GET audio/voices. */
+void serve_voices(struct turn *turn);
 
 /* What the overflow process says: health, and 503 to who has waited too long. */
 extern const struct overflow_voice edge_voice;

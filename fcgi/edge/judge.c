@@ -9,11 +9,11 @@
 
 /* A provider that puts the key where its code should stand must not put it into
  * the record. */
-static const char *redacted(const struct attempt *a, const char *code)
+const char *attempt_redact(const struct attempt *a, struct span text, size_t limit)
 {
     struct buf clean;
-    buf_init(&clean, LOG_TEXT_BYTES);
-    log_redact(&clean, span_cstr(code), LOG_TEXT_BYTES);
+    buf_init(&clean, limit);
+    log_redact(&clean, text, limit);
     const char *copy = arena_span(a->errand->turn->request.arena, buf_span(&clean));
     buf_free(&clean);
     return copy;
@@ -27,7 +27,7 @@ static void note_opinion(struct attempt *a, const struct opinion *opinion, struc
     out->retry_after_s = opinion->retry_after_s;
     a->refuses_usage = opinion->refuses_stream_options;
     a->event->reason = opinion->signature;
-    a->event->provider_code = redacted(a, opinion->code);
+    a->event->provider_code = attempt_redact(a, span_cstr(opinion->code), LOG_TEXT_BYTES);
 }
 
 /* A refusal is passed on as the upstream wrote it; one that was too long to be
@@ -175,25 +175,32 @@ static const struct transport_row *transport_row(enum exchange_end end)
     return NULL; /* whole, enough, cut: the reply says it */
 }
 
-void attempt_judge(struct attempt *a, enum exchange_end end, struct attempt_outcome *out,
-                   struct span *message)
+bool attempt_judge_transport(struct attempt *a, enum exchange_end end, struct attempt_outcome *out)
 {
     const struct transport_row *row = transport_row(end);
     bool has_failed_reply = a->status != 0 && !a->is_relaying;
 
     out->status = a->status;
     out->is_proven = true;
-    if (has_failed_reply && (row == NULL || row->verdict != VERDICT_CANCELLED)) {
-        judge_failed(a, out, message); /* also one that did not end in time: the status is known */
-    } else if (row == NULL) {
-        judge_relayed(a, end != EXCHANGE_END_CUT, out, message);
-    } else {
-        out->verdict = row->verdict;
-        out->blame = row->verdict == VERDICT_CANCELLED ? BLAME_NOTHING : BLAME_UPSTREAM;
-        out->last_status = row->last_status;
-        out->is_unreachable = row->is_unreachable;
-        out->status = 0; /* whatever its head said, it was no reply */
-        a->event->reason = exchange_end_name(end);
+    if (row == NULL || (has_failed_reply && row->verdict != VERDICT_CANCELLED))
+        return false; /* also one that did not end in time: the status is known */
+    out->verdict = row->verdict;
+    out->blame = row->verdict == VERDICT_CANCELLED ? BLAME_NOTHING : BLAME_UPSTREAM;
+    out->last_status = row->last_status;
+    out->is_unreachable = row->is_unreachable;
+    out->status = 0; /* whatever its head said, it was no reply */
+    a->event->reason = exchange_end_name(end);
+    return true;
+}
+
+void attempt_judge(struct attempt *a, enum exchange_end end, struct attempt_outcome *out,
+                   struct span *message)
+{
+    if (!attempt_judge_transport(a, end, out)) {
+        if (a->status != 0 && !a->is_relaying)
+            judge_failed(a, out, message);
+        else
+            judge_relayed(a, end != EXCHANGE_END_CUT, out, message);
     }
     out->is_committed = a->is_relaying && a->relay.is_committed;
 }

@@ -3,13 +3,40 @@
 
 #include "core/base/clock.h"
 #include "core/json/writer.h"
-#include "fcgi/edge/attempt.h"
+#include "fcgi/edge/speech.h"
 
 enum { DETAILS_BYTES = 512 * 1024 };
 
-void turn_fail_unknown_model(struct turn *turn, struct span requested)
+static struct snap_str preset_chat(const struct snap_root *root)
 {
-    const struct snap_root *root = turn->root;
+    return root->default_chat_model;
+}
+
+static struct snap_str preset_tts(const struct snap_root *root)
+{
+    return root->default_tts_model;
+}
+
+/* What differs on the way of a request between dialects that upstreams speak and
+ * those that are adapted. */
+static const struct service {
+    enum model_parts part;
+    struct snap_str (*preset)(const struct snap_root *root);
+    const struct snap_model *(*find)(const struct snap_root *root, struct span name);
+    bool (*can_serve)(void *ctx, const struct snap_upstream *upstream);
+    void (*attempt)(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
+} services[] = {
+    [false] = { MODELS_LLM, preset_chat, snapshot_model, NULL, attempt_run },
+    [true] = { MODELS_TTS, preset_tts, snapshot_tts_model, speech_can_serve, speech_attempt_run },
+};
+
+static void list_name(void *ctx, struct span name)
+{
+    jw_string(ctx, name);
+}
+
+void turn_fail_unknown_model(struct turn *turn, struct span requested, enum model_parts parts)
+{
     struct failure failure = { .kind = FAILURE_UNKNOWN_MODEL, .param = "model" };
     struct json_writer w;
     struct buf details;
@@ -21,11 +48,7 @@ void turn_fail_unknown_model(struct turn *turn, struct span requested)
         jw_member_span(&w, "requested", requested);
         jw_key(&w, "available");
         jw_begin_array(&w);
-        for (unsigned i = 0; i < root->models.count; i++) {
-            struct span name = snap_span(root, SNAP_ITEM(root, root->models, struct snap_model, i)->name);
-            if (turn->principal == NULL || snapshot_may_use(root, turn->principal, name))
-                jw_string(&w, name);
-        }
+        turn_visit_models(turn, parts, list_name, &w);
         jw_end_array(&w);
         jw_end_object(&w);
         if (!details.overflowed)
@@ -73,12 +96,13 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
 }
 
 /* The model that serves: the asked one, or the default for none, "" and "auto". */
-static const struct snap_model *find_model(struct turn *turn, const struct request_facts *facts)
+static const struct snap_model *find_model(struct turn *turn, const struct service *service,
+                                           const struct request_facts *facts)
 {
     const struct snap_root *root = turn->root;
     bool wants_default = facts->model.len == 0 || span_is(facts->model, "auto");
-    struct span name = wants_default ? snap_span(root, root->default_chat_model) : facts->model;
-    const struct snap_model *model = name.len > 0 ? snapshot_model(root, name) : NULL;
+    struct span name = wants_default ? snap_span(root, service->preset(root)) : facts->model;
+    const struct snap_model *model = name.len > 0 ? service->find(root, name) : NULL;
 
     if (!root->has_tree || !turn->worker->shared->has_keys || (wants_default && model == NULL)) {
         struct failure failure = { .kind = FAILURE_CONFIG_NOT_SET };
@@ -89,7 +113,7 @@ static const struct snap_model *find_model(struct turn *turn, const struct reque
         return NULL;
     }
     if (model == NULL || (turn->principal != NULL && !snapshot_may_use(root, turn->principal, name))) {
-        turn_fail_unknown_model(turn, name);
+        turn_fail_unknown_model(turn, name, service->part);
         return NULL;
     }
     turn->event->model_routed = name;
@@ -112,6 +136,16 @@ static uint64_t now_us(void *ctx)
 {
     (void)ctx;
     return clock_monotonic_us();
+}
+
+/* No upstream of the model can do what is asked. */
+static void fail_unserved(const struct errand *errand)
+{
+    turn_fail(errand->turn, &(struct failure){
+                                .kind = FAILURE_INVALID_REQUEST,
+                                .param = errand->unserved_param,
+                                .message = errand->unserved_message,
+                            });
 }
 
 static void conclude(struct errand *errand, const struct loop_result *result)
@@ -146,7 +180,8 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     turn->event->dialect = dialect->name;
     if (read_request(turn, dialect, &facts) != 0)
         return;
-    const struct snap_model *model = find_model(turn, &facts);
+    const struct service *service = &services[dialect->is_adapted];
+    const struct snap_model *model = find_model(turn, service, &facts);
     if (model == NULL)
         return;
     struct answer answer;
@@ -158,11 +193,20 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         .answer = &answer,
         .deadline_us = chain_deadline(turn, model, facts.is_stream),
     };
-    const struct plan_facts plan_facts = { .root = turn->root, .model = model };
-    const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = attempt_run };
+    const struct plan_facts plan_facts = {
+        .root = turn->root,
+        .model = model,
+        .can_serve = service->can_serve,
+        .ctx = &errand,
+    };
+    const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = service->attempt };
 
     answer_init(&answer, turn, dialect, model, facts.is_stream);
     plan_make(&plan_facts, turn->request.arena, &plan);
+    if (plan.count == 0) {
+        fail_unserved(&errand);
+        return;
+    }
     loop_run(&plan_facts, &plan, errand.deadline_us, &ops, &result);
     conclude(&errand, &result);
 }

@@ -344,21 +344,24 @@ static void train_end(struct train *t, unsigned request_id)
 }
 
 /* Fills records from the pieces until there is no more room or nothing left. */
-static void train_fill(struct train *t, unsigned request_id, struct span *pieces, size_t *n)
+static void train_fill(struct train *t, unsigned request_id, struct span **next, size_t *n)
 {
-    *t = (struct train){ .n = 0 };
+    t->n = t->n_headers = 0;
     while (*n > 0 && t->n_headers < RECORDS_AT_ONCE) {
         unsigned char *h = t->headers[t->n_headers++];
         size_t content = 0, first = t->n;
         train_add(t, h, RECORD_HEADER_BYTES);
         while (*n > 0 && content < RECORD_CONTENT_MAX && t->n - first <= CONN_PIECES_MAX) {
+            struct span *piece = *next;
             size_t len =
-                pieces->len < RECORD_CONTENT_MAX - content ? pieces->len : RECORD_CONTENT_MAX - content;
-            train_add(t, pieces->ptr, len);
+                piece->len < RECORD_CONTENT_MAX - content ? piece->len : RECORD_CONTENT_MAX - content;
+            train_add(t, piece->ptr, len);
             content += len;
-            *pieces = span_of(pieces->ptr + len, pieces->len - len);
-            if (pieces->len == 0)
-                memmove(pieces, pieces + 1, --*n * sizeof(*pieces));
+            *piece = span_of(piece->ptr + len, piece->len - len);
+            if (piece->len == 0) {
+                ++*next;
+                --*n;
+            }
         }
         size_t padding = (8 - content % 8) % 8;
         record_put_header(h, RECORD_STDOUT, request_id, content, padding);
@@ -381,7 +384,7 @@ static int write_cgi(struct conn *conn, const struct span *pieces, size_t n, boo
 
 int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_last)
 {
-    struct span left[CONN_PIECES_MAX];
+    struct span left[CONN_PIECES_MAX], *next = left;
     size_t n_left = 0;
 
     if (conn->is_broken || conn->is_ended)
@@ -394,7 +397,7 @@ int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_l
         return write_cgi(conn, left, n_left, is_last);
     do {
         struct train train;
-        train_fill(&train, conn->reader.request_id, left, &n_left);
+        train_fill(&train, conn->reader.request_id, &next, &n_left);
         if (n_left == 0 && is_last)
             train_end(&train, conn->reader.request_id);
         int r = send_all(conn, train.v, train.n);

@@ -82,11 +82,11 @@ ssize_t conn_read(struct conn *conn, char *out, size_t room);
  * than `expected` bytes follow. */
 int conn_read_end(struct conn *conn);
 
-enum { CONN_PIECES_MAX = 4 };
+enum { CONN_PIECES_MAX = 64 };
 
-/* Writes reply bytes (CGI head and body) in the order given, `is_last` together
- * with the end of the request. Blocks at most stall_ms without progress.
- * ERR_CLIENT_GONE; ERR_TIMEOUT: it does not read. */
+/* Writes reply bytes (CGI head and body; at most CONN_PIECES_MAX pieces) in the order given, `is_last`
+ * together with the end of the request. Blocks at most stall_ms without progress. ERR_CLIENT_GONE;
+ * ERR_TIMEOUT: it does not read. */
 int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_last);
 
 /* Ends a request that conn_write did not end. */

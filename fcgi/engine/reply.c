@@ -24,6 +24,7 @@ static const char *reason(int status)
     } reasons[] = {
         { 200, "OK" },
         { 201, "Created" },
+        { 304, "Not Modified" },
         { 400, "Bad Request" },
         { 401, "Unauthorized" },
         { 403, "Forbidden" },
@@ -80,37 +81,50 @@ void reply_header(struct reply *reply, const char *name, struct span value)
     write_header(&reply->head, name, value);
 }
 
-static int send(struct reply *reply, struct span bytes, bool is_last)
+/* At most REPLY_PIECES_MAX pieces of the body. */
+static int send(struct reply *reply, const struct span *pieces, size_t n, bool is_last)
 {
-    struct span pieces[3] = { buf_span(&reply->head), { NULL, 0 }, bytes };
+    struct span all[CONN_PIECES_MAX];
+    size_t n_head = 0, bytes = 0;
 
+    if (reply->head.len > 0) {
+        all[n_head++] = buf_span(&reply->head);
+        all[n_head++] = span_cstr("\r\n");
+    }
+    for (size_t i = 0; i < n; i++) {
+        all[n_head + i] = pieces[i];
+        bytes += pieces[i].len;
+    }
     /* The end leaves with the last byte that was announced: a front end that
      * counts closes then, and would not take another record. */
-    reply->sent += (int64_t)bytes.len;
+    reply->sent += (int64_t)bytes;
     if (reply->is_started && reply->length >= 0 && reply->sent >= reply->length)
         is_last = true;
-    if (reply->conn->is_ended && bytes.len == 0 && reply->head.len == 0)
+    if (reply->conn->is_ended && bytes == 0 && n_head == 0)
         return 0;
     if (is_last && reply->before_end != NULL) {
         void (*before_end)(void *ctx) = reply->before_end;
         reply->before_end = NULL;
         before_end(reply->before_end_ctx);
     }
-    if (reply->head.len > 0)
-        pieces[1] = span_cstr("\r\n");
-    int r = conn_write(reply->conn, pieces, 3, is_last);
+    int r = conn_write(reply->conn, all, n_head + n, is_last);
     buf_clear(&reply->head);
     return r;
 }
 
 int reply_write(struct reply *reply, struct span bytes)
 {
-    return send(reply, bytes, false);
+    return send(reply, &bytes, 1, false);
+}
+
+int reply_write_pieces(struct reply *reply, const struct span *pieces, size_t n)
+{
+    return send(reply, pieces, n, false);
 }
 
 int reply_finish(struct reply *reply, struct span bytes)
 {
-    return send(reply, bytes, true);
+    return send(reply, &bytes, 1, true);
 }
 
 int reply_json(struct reply *reply, int status, struct span body)

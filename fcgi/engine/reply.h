@@ -41,6 +41,10 @@ void reply_header(struct reply *reply, const char *name, struct span value);
 /* Bytes of the body, sent at once. ERR_CLIENT_GONE, ERR_TIMEOUT. */
 int reply_write(struct reply *reply, struct span bytes);
 
+/* The same of bytes that lie in several places. */
+enum { REPLY_PIECES_MAX = CONN_PIECES_MAX - 2 }; /* a head may go before them */
+int reply_write_pieces(struct reply *reply, const struct span *pieces, size_t n);
+
 /* The last bytes of the body (may be empty) and the end. */
 int reply_finish(struct reply *reply, struct span bytes);
 

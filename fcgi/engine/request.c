@@ -1,5 +1,6 @@
 #include "fcgi/engine/request.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,54 @@ struct span request_bearer(const struct request *request)
     if (value.len < 7 || strncasecmp(value.ptr, "Bearer ", 7) != 0)
         return (struct span){ NULL, 0 };
     return span_trim(span_of(value.ptr + 7, value.len - 7));
+}
+
+/* -1: no hex digit. */
+static int hex_value(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c == '\0' ? NULL : strchr(digits, tolower((unsigned char)c));
+    return at == NULL ? -1 : (int)(at - digits);
+}
+
+static struct span decode_form(struct arena *arena, struct span text)
+{
+    char *out = arena_alloc(arena, text.len);
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        int high = text.len - i > 2 ? hex_value(text.ptr[i + 1]) : -1;
+        int low = text.len - i > 2 ? hex_value(text.ptr[i + 2]) : -1;
+        if (text.ptr[i] == '%' && high >= 0 && low >= 0) {
+            out[n++] = (char)(high * 16 + low);
+            i += 2;
+        } else {
+            out[n++] = text.ptr[i] == '+' ? ' ' : text.ptr[i];
+        }
+    }
+    return span_of(out, n);
+}
+
+bool request_query(const struct request *request, const char *name, struct span *out)
+{
+    const char *at = or_empty(conn_param(request->conn, "QUERY_STRING"));
+
+    for (;;) {
+        size_t len = strcspn(at, "&");
+        struct span pair = span_of(at, len), value = span_of("", 0);
+        const char *equals = memchr(at, '=', len);
+        if (equals != NULL) {
+            pair.len = (size_t)(equals - at);
+            value = span_of(equals + 1, len - pair.len - 1);
+        }
+        if (len > 0 && span_is(decode_form(request->arena, pair), name)) {
+            *out = decode_form(request->arena, value);
+            return true;
+        }
+        if (at[len] == '\0')
+            return false;
+        at += len + 1;
+    }
 }
 
 /* The length that the web server announces; it has read the body whole, or knows. */

@@ -45,6 +45,11 @@ void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1]);
 /* The key in "Authorization: Bearer KEY"; empty if there is none. */
 struct span request_bearer(const struct request *request);
 
+/* The first parameter `name` of the query, decoded as of a form ('+' is a space),
+ * in the arena; what follows a '%' and is no pair of hex digits stays as it is.
+ * False: there is none. */
+bool request_query(const struct request *request, const char *name, struct span *out);
+
 /* The body whole, in the arena; of media type application/json, or media_type. Otherwise a
  * negative error with *failure set: 415, 413 or 503 (without reading it), 400; or
  * ERR_CLIENT_GONE, ERR_TIMEOUT without; what was read of it is then wiped. */

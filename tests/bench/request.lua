@@ -1,7 +1,10 @@
--- The request that wrk sends, from the environment; and its result as one line of JSON.
-wrk.method = "POST"
+-- The request that wrk sends, from the environment: a POST if there is a body, else a
+-- GET; and its result as one line of JSON.
 wrk.body = os.getenv("BENCH_BODY")
-wrk.headers["content-type"] = "application/json"
+if wrk.body then
+    wrk.method = "POST"
+    wrk.headers["content-type"] = "application/json"
+end
 wrk.headers["authorization"] = "Bearer " .. os.getenv("BENCH_KEY")
 
 function done(summary, latency)

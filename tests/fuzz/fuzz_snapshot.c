@@ -14,15 +14,20 @@
     "{\"upstreams\":[{\"baseURL\":\"https://h/v1\",\"overrideModel\":\"m\",\"supplierModel\":\"s\","     \
     "\"account\":\"a\",\"headers\":{\"x-a\":\"b\"},\"keys\":[{\"id\":\"k\",\"ciphertext\":\"" CIPHERTEXT \
     "\"},{\"id\":\"l\",\"ciphertext\":\"" CIPHERTEXT "\"}]}]}"
+#define SPEAKER                                                                                             \
+    "{\"provider\":\"openai\",\"upstreams\":[{\"adapterParams\":{\"model\":\"m\"},\"keys\":[{\"id\":\"k\"," \
+    "\"ciphertext\":\"" CIPHERTEXT "\"}]}]}"
 #define SHA256_A "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
 #define SHA256_B "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
 
 static struct span compile(struct arena *arena)
 {
     struct entry_value values[ENTRY_COUNT] = {
-        [ENTRY_LLM_ROUTER_CONFIG] = { span_cstr("{\"llm\":{\"models\":{\"gpt\":" MODEL ",\"a\":" MODEL "}}}"),
+        [ENTRY_LLM_ROUTER_CONFIG] = { span_cstr("{\"llm\":{\"models\":{\"gpt\":" MODEL ",\"a\":" MODEL
+                                                "}},\"tts\":{\"models\":{\"say\":" SPEAKER "}}}"),
                                       "1" },
         [ENTRY_DEFAULT_CHAT_MODEL] = { span_cstr("\"gpt\""), "1" },
+        [ENTRY_DEFAULT_TTS_MODEL] = { span_cstr("\"say\""), "1" },
         [ENTRY_CALLER_KEYS] = { span_cstr("{\"keys\":[{\"id\":\"a\",\"sha256\":\"" SHA256_A
                                           "\"},{\"id\":\"b\",\"sha256\":\"" SHA256_B
                                           "\",\"owner\":\"o\",\"models\":[\"gpt\",\"b\"]}]}"),
@@ -89,7 +94,7 @@ static void read_upstream(const struct snap_root *root, const struct snap_upstre
 {
     const struct snap_str needed[] = { u->id,          u->provider,        u->host,   u->url,
                                        u->header_name, u->header_template, u->dialect };
-    const struct snap_str others[] = { u->override_model, u->supplier_model, u->account };
+    const struct snap_str others[] = { u->override_model, u->adapter_params, u->supplier_model, u->account };
 
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
         read_text(root, needed[i], true);
@@ -109,10 +114,10 @@ static void read_upstream(const struct snap_root *root, const struct snap_upstre
     }
 }
 
-static void read_models(const struct snap_root *root)
+static void read_models(const struct snap_root *root, struct snap_vec models, struct snap_vec index)
 {
-    for (uint32_t i = 0; i < root->models.count; i++) {
-        const struct snap_model *model = SNAP_ITEM(root, root->models, struct snap_model, i);
+    for (uint32_t i = 0; i < models.count; i++) {
+        const struct snap_model *model = SNAP_ITEM(root, models, struct snap_model, i);
         read_text(root, model->name, true);
         fuzz_check(model->upstreams.count > 0, "a model has an upstream");
         for (uint32_t j = 0; j < model->upstreams.count; j++)
@@ -120,8 +125,8 @@ static void read_models(const struct snap_root *root)
         for (uint32_t j = 0; j < model->http_codes.count; j++)
             bytes_seen += *SNAP_ITEM(root, model->http_codes, uint32_t, j);
         bytes_seen += snapshot_model(root, snap_span(root, model->name)) != NULL;
-        fuzz_check(*SNAP_ITEM(root, root->model_index, uint32_t, i) < root->models.count,
-                   "the index names models");
+        bytes_seen += snapshot_tts_model(root, snap_span(root, model->name)) != NULL;
+        fuzz_check(*SNAP_ITEM(root, index, uint32_t, i) < models.count, "the index names models");
     }
 }
 
@@ -154,7 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct snap_root *root = (const void *)image.ptr;
         fuzz_check(strlen(root->tree_version) < sizeof(root->tree_version), "the tree's version has its NUL");
         read_text(root, root->default_chat_model, false);
-        read_models(root);
+        read_text(root, root->default_tts_model, false);
+        read_models(root, root->models, root->model_index);
+        read_models(root, root->tts_models, root->tts_model_index);
         read_principals(root);
     } else {
         fuzz_check(e.code == ERR_FORMAT && e.text[0] != '\0', "a refusal says why");

@@ -6,6 +6,7 @@ from administrator import Admin, Deployment
 from authority import Authority
 from gateway import Gateway
 from postgres import Postgres
+from providers import Providers
 from upstream import MutePort, RefusedPort, SilentPort, Upstream
 
 
@@ -31,7 +32,21 @@ def authority(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def base_urls(upstream, authority, tmp_path_factory):
+def session_providers():
+    providers = Providers()
+    yield providers
+    providers.stop()
+
+
+@pytest.fixture
+def providers(session_providers):
+    """The imitations of speech providers, without memories."""
+    session_providers.reset()
+    return session_providers
+
+
+@pytest.fixture(scope="session")
+def base_urls(upstream, authority, session_providers, tmp_path_factory):
     """Where each kind of upstream of a tree is."""
     refused, silent, mute = RefusedPort(), SilentPort(), MutePort()
     stranger = Authority(tmp_path_factory.mktemp("stranger"), "stranger")
@@ -44,6 +59,7 @@ def base_urls(upstream, authority, tmp_path_factory):
         "untrusted": upstream.listen_tls(stranger.server()),
         "expired": upstream.listen_tls(authority.server(days=-1)),
         "misnamed": upstream.listen_tls(authority.server("127.0.0.2")),
+        **session_providers.base_urls(),
     }
     refused.stop()
     silent.stop()

@@ -7,6 +7,9 @@ V1_CODES = {
     "CONFIG_NOT_SET": "config_not_set",
     "DECRYPT_FAILED": "decrypt_failed",
     "UNAUTHORIZED": "invalid_api_key",
+    "BAD_REQUEST": "invalid_request",
+    "MISSING_MODEL": "missing_model",
+    "METHOD_NOT_ALLOWED": "method_not_allowed",
 }
 
 

@@ -9,6 +9,7 @@ import subprocess
 
 import chat
 from fastcgi import connect
+import speech
 from http_client import Call, format_request
 from processes import BROKEN, ROOT, KeptPort, Process, program, wait_until
 from spool import Spool
@@ -183,10 +184,11 @@ class Gateway:
         """Puts a tree in force, and waits until it is."""
         document, marker = self.render(tree)
         # Each change is heard by itself: what is waited for is the last one.
-        if tree.default is None:
-            self.remove_entry("DEFAULT_CHAT_MODEL")
-        else:
-            self.write_entry("DEFAULT_CHAT_MODEL", json.dumps(tree.default))
+        for entry, name in (("DEFAULT_CHAT_MODEL", tree.default), ("DEFAULT_TTS_MODEL", tree.default_tts)):
+            if name is None:
+                self.remove_entry(entry)
+            else:
+                self.write_entry(entry, json.dumps(name))
         self.write_entry("LLM_ROUTER_CONFIG", document)
         if by_signal:
             self.reload()
@@ -227,6 +229,22 @@ class Gateway:
     def chat(self, model_name, stream=False, mount="/v1", **options):
         """One chat completion, read to its end."""
         return self.post(chat.request(model_name, stream), mount, **options)
+
+    def speak(self, model_name, /, mount="/v1", headers=None, **members):
+        """One request for speech under way, with a request id of ours: call.request_id."""
+        request_id = secrets.token_hex(16)
+        call = self.call(
+            "POST",
+            f"{mount}/audio/speech",
+            speech.request(model_name, **members),
+            headers={"x-request-id": request_id} | (headers or {}),
+        )
+        call.request_id = request_id
+        return call
+
+    def say(self, model_name, /, mount="/v1", **members):
+        """One request for speech, read to its end."""
+        return self.speak(model_name, mount, **members).reply()
 
     def begin(self, model_name, stream=False, mount="/v1", headers=None, **options):
         """A chat completion under way, with a request id of ours: call.request_id.

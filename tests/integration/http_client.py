@@ -116,7 +116,9 @@ def parse_reply(received, at_end=False):
     for line in lines[1:]:
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    if headers.get("transfer-encoding") == "chunked":
+    if status in (204, 304):
+        body, is_whole = rest, True  # whatever the headers say (RFC 9112, section 6.3)
+    elif headers.get("transfer-encoding") == "chunked":
         body, is_whole = _join_chunks(rest)
     elif "content-length" in headers:
         length = int(headers["content-length"])

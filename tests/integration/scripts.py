@@ -12,11 +12,11 @@ SSE = {"content-type": "text/event-stream; charset=utf-8"}
 JSON = {"content-type": "application/json"}
 
 
-def answer(status, body, headers=None):
+def answer(status, body, headers=None, reason="Scripted"):
     """A whole reply with a length; the connection is kept."""
     payload = body.encode() if isinstance(body, str) else body
     return [
-        _head_step(status, headers if headers is not None else JSON, f"content-length: {len(payload)}"),
+        _head_step(status, headers if headers is not None else JSON, f"content-length: {len(payload)}", reason),
         raw(payload),
     ]
 
@@ -37,10 +37,10 @@ def head(status=200, headers=None, length=None):
     return _head_step(status, headers if headers is not None else SSE, framing)
 
 
-def _head_step(status, headers, framing):
+def _head_step(status, headers, framing, reason="Scripted"):
     async def step(exchange):
         exchange.is_chunked = framing.endswith("chunked")
-        lines = [f"HTTP/1.1 {status} Scripted", framing]
+        lines = [f"HTTP/1.1 {status} {reason}", framing]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         await exchange.send(("\r\n".join(lines) + "\r\n\r\n").encode())
 

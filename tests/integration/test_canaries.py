@@ -11,14 +11,19 @@ import pytest
 
 import chat
 from administrator import Admin, document, new_key
+import speech
 from cgi_program import CgiCall
 from fastcgi import meta_variables
 from processes import wait_until
 from scripts import answer, close, data, hang, head, stream
 from test_secrets import all_secrets, assert_clean
-from tree import Tree, hostile, model
+from tree import Tree, hostile, model, speaker
 
-TREE = Tree(model("m", hostile("a", "k1"), hostile("b", "k2")), perAttemptTimeoutMs=1000)
+TREE = Tree(
+    model("m", hostile("a", "k1"), hostile("b", "k2")),
+    speech=[speaker("voice", "openai", hostile("a", "k1"), hostile("b", "k2"))],
+    perAttemptTimeoutMs=1000,
+)
 
 
 @pytest.fixture
@@ -47,6 +52,23 @@ def ask_in_every_way(gateway, mount):
     replies.append(gateway.chat("no-such-model", mount=mount))
     replies.append(gateway.get(f"{mount}/models"))
     replies.append(gateway.post(b"{", mount))
+    return replies
+
+
+def speak_in_every_way(gateway, mount):
+    """Served from the second key, refused and cut, by an upstream that sends the key back wherever it can."""
+    key = gateway.keys.plaintext("voice", "k1")
+    words = json.dumps({"error": {"message": f"{key} is wrong", "code": key, "param": key}})
+    echo = {"x-request-id": key, "content-type": f"application/json; {key}", "retry-after": key}
+    gateway.script("voice", "k1", answer(401, words, echo, reason=key))
+    gateway.script("voice", "k2", answer(200, speech.audio(1000), speech.MP3))
+    replies = [gateway.say("voice", mount)]
+    for stream_format in ("audio", "sse"):
+        gateway.script("voice", "k1", answer(400, words, echo, reason=key))
+        replies.append(gateway.say("voice", mount, stream_format=stream_format))
+        gateway.script("voice", "k1", [head(200, speech.MP3 | {"x-request-id": key}), data(speech.audio(1000)), close()])
+        replies.append(gateway.say("voice", mount, stream_format=stream_format))
+    assert [reply.status for reply in replies] == [200, 400, 200, 400, 200]
     return replies
 
 
@@ -107,6 +129,7 @@ def everything_of_processes(*masters):
 def test_after_all_of_it_no_place_holds_a_secret(admin):
     gateway = admin.gateway
     replies = ask_in_every_way(gateway, "/v1") + ask_in_every_way(gateway, "/api/v1/openai")
+    replies += speak_in_every_way(gateway, "/v1") + speak_in_every_way(gateway, "/api/v1/openai")
     replies += kill_a_worker_and_be_shed(gateway) + ask_by_cgi(gateway)
     more, key = administer(admin)
     shown = {f"a reply of {reply.status}": reply.body + str(reply.headers).encode() for reply in replies + more}

@@ -7,15 +7,18 @@ import time
 import pytest
 
 import chat
+import speech
 from errors import assert_error, assert_exhausted
 from front_ends import FRONT_ENDS, CgiGateway, LighttpdCgiGateway, LoneCgiGateway
 from gateway import MOUNTS
 from scripts import JSON, answer, close, data, end, hang, head, pause, stream
-from tree import Tree, hostile, model
+from speech import MP3
+from tree import Tree, hostile, model, speaker
 
 TREE = Tree(
     model("m", hostile("a", "k1")),
     model("two", hostile("a", "k1"), hostile("b", "k2")),
+    speech=[speaker("voice", "openai", hostile("a", "k1", "k2"), streamIdleTimeoutMs=1000)],
     default="m",
     perAttemptTimeoutMs=3000,
 )
@@ -126,6 +129,31 @@ def test_a_plain_answer_that_was_cut_does_not_look_whole(gateway):
     # With mod_cgi the status of the program is nobody's business, and there is no other sign.
     assert isinstance(gateway, LighttpdCgiGateway) or not reply.is_whole
     assert gateway.event(call)["end"] == "cut"
+
+
+@at_each_mount
+@pytest.mark.parametrize("stream_format", ["audio", "sse"])
+def test_audio_comes_as_it_is_made_also_from_the_second_key(gateway, mount, stream_format):
+    sound = speech.audio(30_000)
+    gateway.script("voice", "k1", answer(200, "{}"))
+    gateway.script("voice", "k2", [head(200, MP3), data(sound[:100]), pause(0.3), data(sound[100:]), end()])
+    reply = gateway.say("voice", mount, stream_format=stream_format)
+    assert (reply.status, reply.is_whole) == (200, True)
+    assert sound == (reply.body if stream_format == "audio" else speech.audio_of(speech.payloads(reply.body)))
+    event = gateway.event(reply)
+    assert (event["end"], event["fallback_depth"], event["mount"]) == ("done", 1, mount)
+    assert event["ttft_us"] < event["total_us"] - 200_000
+
+
+@pytest.mark.parametrize("broken", [close(), hang()], ids=["close", "silence"])
+def test_audio_that_broke_off_does_not_look_whole(gateway, broken):
+    gateway.script("voice", "k1", [head(200, MP3), data(speech.audio(30_000)), pause(0.1), broken])
+    call = gateway.speak("voice")
+    reply = call.reply()
+    assert reply.body == speech.audio(30_000)
+    assert isinstance(gateway, LighttpdCgiGateway) or not reply.is_whole  # see above
+    assert gateway.event(call)["end"] == "cut"
+    assert len(gateway.upstream.records) == 1
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])

@@ -49,10 +49,17 @@ def model(name, *addresses, **members):
     return name, addresses, members
 
 
+def speaker(name, provider, *addresses, **members):
+    """A model of `tts`."""
+    return name, addresses, {"provider": provider} | members
+
+
 class Tree:
-    def __init__(self, *models, default=None, **defaults):
+    def __init__(self, *models, speech=(), default=None, default_tts=None, **defaults):
         self.models = list(models)
+        self.speech = list(speech)
         self.default = default
+        self.default_tts = default_tts
         self.defaults = defaults
 
 
@@ -100,15 +107,22 @@ class KeyRing:
 
 def render(tree, base_urls, key_ring):
     """The tree as LLM_ROUTER_CONFIG. base_urls: where -> function of an upstream's name."""
+    document = {
+        "llm": {"models": render_models(tree.models, base_urls, key_ring)},
+        "tts": {"models": render_models(tree.speech, base_urls, key_ring)},
+    }
+    if tree.defaults:
+        document["defaults"] = tree.defaults
+    return json.dumps(document, indent=1)
+
+
+def render_models(list_of_models, base_urls, key_ring):
     models = {}
-    for name, addresses, members in tree.models:
+    for name, addresses, members in list_of_models:
         upstreams = []
         for address in addresses:
             base_url = base_urls[address.where](address.name) if address.where in base_urls else address.where
             keys = [{"id": key, "ciphertext": key_ring.ciphertext(name, key)} for key in address.keys]
             upstreams.append({"id": address.name, "baseURL": base_url, "keys": keys} | address.members)
         models[name] = {"upstreams": upstreams} | members
-    document = {"llm": {"models": models}, "tts": {"models": {}}}
-    if tree.defaults:
-        document["defaults"] = tree.defaults
-    return json.dumps(document, indent=1)
+    return models

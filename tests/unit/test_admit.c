@@ -233,7 +233,7 @@ static const struct {
       "/llm/models/gpt/upstreams", "expected a list", false },
     { "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"v\":{\"upstreams\":[{\"keys\":[{\"id\":\"a\",\"key\":"
       "\"sk-live\"}]}]}}}}",
-      "", "/tts/models", "not supported yet", false },
+      "", "/tts/models/v/provider", "is missing", false },
 };
 
 START_TEST(a_fault_of_a_key_is_named_and_shows_no_key)

@@ -647,6 +647,28 @@ START_TEST(a_reply_of_any_sizes_arrives_whole_in_full_records)
 }
 END_TEST
 
+START_TEST(many_small_pieces_fill_one_record)
+{
+    enum { PIECE = 100 };
+    struct span pieces[CONN_PIECES_MAX];
+    struct player player = { .delay_ms = 0 };
+    char *bytes = pattern(CONN_PIECES_MAX * PIECE);
+
+    for (size_t i = 0; i < CONN_PIECES_MAX; i++)
+        pieces[i] = span_of(bytes + i * PIECE, PIECE);
+    begin_get(STALL_MS);
+    play(&player, play_read);
+    ck_assert_int_eq(conn_write(&conn, pieces, CONN_PIECES_MAX, true), 0);
+    conn_close(&conn);
+    play_out(&player);
+    client_expect_whole(&player.reply);
+    ck_assert(span_eq(buf_span(&player.reply.out), span_of(bytes, CONN_PIECES_MAX * PIECE)));
+    ck_assert_uint_eq(player.reply.records, 1);
+    client_reply_free(&player.reply);
+    free(bytes);
+}
+END_TEST
+
 START_TEST(pieces_of_later_writes_follow_each_other)
 {
     struct client_reply reply;
@@ -929,6 +951,7 @@ int main(void)
     tcase_add_loop_test(writing, a_departure_during_a_blocked_write_ends_it_at_once, 0, 2);
     tcase_add_test(writing, a_write_to_one_who_left_fails_and_so_do_later_ones);
     tcase_add_loop_test(writing, a_reply_of_any_sizes_arrives_whole_in_full_records, 0, N_REPLIES);
+    tcase_add_test(writing, many_small_pieces_fill_one_record);
     tcase_add_test(writing, pieces_of_later_writes_follow_each_other);
     tcase_add_test(writing, the_end_leaves_in_one_write_with_the_last_bytes);
     tcase_add_test(writing, a_kept_connection_is_closed_all_the_same);

@@ -32,6 +32,11 @@
 #define KEYS(list) UPSTREAMS("[{\"baseURL\":\"https://h\",\"keys\":" list "}]")
 #define BASE_URL(url) UPSTREAMS("[{\"baseURL\":" url ",\"keys\":[" KEY "]}]")
 #define AT_UPSTREAM "/llm/models/gpt/upstreams/0"
+/* The same for speech, where the provider stands behind what is read by its table. */
+#define SPEECH(provider, upstream_more)                                                     \
+    "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"say\":{\"upstreams\":[{\"keys\":[" KEY \
+    "]" upstream_more "}],\"provider\":\"" provider "\"}}}}"
+#define AT_SPEECH "/tts/models/say/upstreams/0"
 
 static struct arena *arena;
 static struct entry_faults faults;
@@ -63,6 +68,11 @@ static const struct {
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}}}" },
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{}},\"defaults\":{}}" },
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{}}" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", "") },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"baseURL\":\"http://127.0.0.1:1/v1/x?deploymentId=1\"") },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      SPEECH("openai", ",\"adapterParams\":{\"model\":\"tts-1\",\"defaultVoice\":\"nova\"}") },
+    { ENTRY_DEFAULT_TTS_MODEL, "\"say\"" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", "", "") },
     { ENTRY_LLM_ROUTER_CONFIG,
       TREE(",\"timeoutMs\":1,\"plainTimeoutMs\":3600000,\"connectTimeoutMs\":5", "", "") },
@@ -89,6 +99,7 @@ static const struct {
     { ENTRY_DEFAULT_TTS_VOICES, "{}" },
     { ENTRY_DEFAULT_TTS_VOICES,
       "{\"a\":{\"zh\":\"v\",\"zh-CN\":\"v\",\"sr-Latn-RS\":\"v\",\"de-1996\":\"v\"},\"b\":{}}" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{},\"other\":{\"zh-CN\":\"龙安洋\",\"sr-Latn-RS\":\"a:b c\"}}" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[]}" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":"
                          "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
@@ -141,10 +152,39 @@ static const struct {
       "not supported yet" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"strategy\":1", ""), "/llm/models/gpt/strategy",
       "not supported yet" },
-    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"a\":{}}}}", "/tts/models",
-      "not supported yet" },
+    /* speech: by the tables of its adapter */
+    { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"a\":{}}}}",
+      "/tts/models/a/provider", "is missing; expected \"openai\"" },
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":[]}}", "/tts/models",
-      "expected an empty object" },
+      "expected an object" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("nobody", ""), "/tts/models/say/provider",
+      "found \"nobody\", expected" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"adapterParams\":[]"), AT_SPEECH "/adapterParams",
+      "expected an object of the provider's parameters" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"adapterParams\":{\"modle\":\"tts-1\"}"),
+      AT_SPEECH "/adapterParams/modle", "openai has no such parameter" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"adapterParams\":{\"model\":1}"),
+      AT_SPEECH "/adapterParams/model", "expected a text of 1 to 200 bytes" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"adapterParams\":{\"model\":\"a\\r\\nb\"}"),
+      AT_SPEECH "/adapterParams/model", "without control characters" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"region\":\"eu\""), AT_SPEECH "/region",
+      "openai has no regions" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"region\":\"eu.evil.example/\""), AT_SPEECH "/region",
+      "no label of a host's name" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"region\":\"eu\",\"baseURL\":\"https://h/x\""),
+      AT_SPEECH "/region", "says nothing" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"baseURL\":\"https://h/x#y\""), AT_SPEECH "/baseURL",
+      "it has a fragment" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"baseURL\":\"https://h/x?a=#y\""), AT_SPEECH "/baseURL",
+      "it has a fragment" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"maxConcurrency\":1"), AT_SPEECH "/maxConcurrency",
+      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"headerName\":\"x-key\""), AT_SPEECH "/headerName",
+      "unknown member" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"say\":{\"provider\":\"openai\",\"poolWaitMs\":1,"
+      "\"upstreams\":[{\"keys\":[" KEY "]},{\"keys\":[" KEY "]}]}}}}",
+      "/tts/models/say/upstreams/1", "has the endpoint and adapterParams.model of upstream 0" },
     { ENTRY_CALLER_KEYS,
       "{\"keys\":[{\"id\":\"a\",\"sha256\":"
       "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
@@ -263,6 +303,11 @@ static const struct {
     { ENTRY_DEFAULT_TTS_VOICES, "{\"a\":{\"z\":\"v\"}}", "/a/z", "language tag" },
     { ENTRY_DEFAULT_TTS_VOICES, "{\"a\":{\"zh-123456789\":\"v\"}}", "/a/zh-123456789", "language tag" },
     { ENTRY_DEFAULT_TTS_VOICES, "{\"a\":{\"\":\"v\"}}", "/a/", "0 bytes" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":\"x\"}", "/tts", "expected an object" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en_US\":\"x\"}}", "/tts/en_US", "no language tag" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":\"\"}}", "/tts/en", "1 to 200" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":1}}", "/tts/en", "found the number 1" },
+    { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":\"a\",\"en\":\"b\"}}", "", "a repeated member" },
     { ENTRY_CALLER_KEYS, "{}", "/keys", "missing" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":\"AA\"}]}", "/keys/0/sha256",
       "64 lower-case hex" },
@@ -546,6 +591,38 @@ START_TEST(the_provider_is_known_from_the_host)
 }
 END_TEST
 
+static const struct {
+    const char *more, *url, *host, *params;
+} speeches[] = {
+    { "", "https://api.openai.com/v1/audio/speech", "api.openai.com", "" },
+    { ",\"baseURL\":\"http://H.example:81/a/?x=1\"", "http://H.example:81/a/?x=1", "h.example", "" },
+    { ",\"adapterParams\":{ \"model\" : \"tts-1\" }", "https://api.openai.com/v1/audio/speech",
+      "api.openai.com", "{\"model\":\"tts-1\"}" },
+};
+
+START_TEST(an_upstream_of_speech_has_its_whole_endpoint_and_the_clocks_of_the_defaults)
+{
+    const struct snap_root *root =
+        compile(arena_printf(arena, SPEECH("openai", "%s"), speeches[_i].more), false);
+    const struct snap_model *model = snapshot_tts_model(root, span_cstr("say"));
+    ck_assert_ptr_null(snapshot_model(root, span_cstr("say")));
+    ck_assert_ptr_nonnull(model);
+    const struct snap_upstream *u = SNAP_ITEM(root, model->upstreams, struct snap_upstream, 0);
+    ck_assert_str_eq(snap_cstr(root, u->url), speeches[_i].url);
+    ck_assert_str_eq(snap_cstr(root, u->host), speeches[_i].host);
+    ck_assert_str_eq(snap_cstr(root, u->provider), "openai");
+    ck_assert_str_eq(snap_cstr(root, u->dialect), "speech");
+    ck_assert_str_eq(snap_cstr(root, u->adapter_params), speeches[_i].params);
+    ck_assert(snap_has(u->id));
+    ck_assert_uint_eq(u->timeout_ms, 30000);
+    ck_assert_uint_eq(u->plain_timeout_ms, 0);
+    ck_assert_uint_eq(model->stream_idle_timeout_ms, 120000);
+    ck_assert_uint_eq(model->full_chain_timeout_ms, 60000);
+    ck_assert_uint_eq(model->on_timeout, 1);
+    ck_assert_uint_eq(model->heartbeat_ms, 0);
+}
+END_TEST
+
 START_TEST(an_id_is_derived_from_what_the_upstream_is_not_from_its_place)
 {
     char expected[16] = "u-";
@@ -665,7 +742,7 @@ static void check_record(const struct record *record)
         const struct field *field = &record->fields[i];
         size_t len = field->doc == NULL ? 0 : strlen(field->doc);
         ck_assert_msg(len > 0, "%s has no doc", field->name);
-        if (field->kind != FIELD_REFUSED && field->kind != FIELD_EMPTY)
+        if (field->kind != FIELD_REFUSED)
             ck_assert_msg(field->doc[len - 1] == '.', "%s: the doc is no sentence", field->name);
         ck_assert_msg(!(field->is_required && (field->preset != NULL || field->inherits != NULL)),
                       "%s is required and has a default", field->name);
@@ -771,6 +848,8 @@ int main(void)
     tcase_add_test(tests, a_present_member_wins_over_the_default);
     tcase_add_loop_test(tests, the_url_is_the_base_without_its_last_slashes_and_the_endpoint, 0, COUNT(urls));
     tcase_add_loop_test(tests, the_provider_is_known_from_the_host, 0, COUNT(hosts));
+    tcase_add_loop_test(tests, an_upstream_of_speech_has_its_whole_endpoint_and_the_clocks_of_the_defaults, 0,
+                        COUNT(speeches));
     tcase_add_test(tests, an_id_is_derived_from_what_the_upstream_is_not_from_its_place);
     tcase_add_test(tests, keys_have_their_additional_data_and_the_fingerprint_of_what_they_hold);
     tcase_add_test(tests, no_plaintext_is_in_the_image);

@@ -168,6 +168,30 @@ START_TEST(a_count_of_nought_is_said_where_it_can_occur)
 }
 END_TEST
 
+static const struct {
+    bool has_tokens, is_guessed;
+    const char *names, *source;
+} characters[] = {
+    { false, true, "characters source", "estimated" },
+    { false, false, "characters source", "upstream" },
+    { true, true, "input characters source", "upstream" }, /* of the tokens, and so of the bill */
+};
+
+START_TEST(characters_are_said_where_a_text_was_spoken_and_who_counted_them)
+{
+    usage_init(&event.usage);
+    if (characters[_i].has_tokens)
+        event.usage = (struct usage){ true, 3, -1, -1, -1, -1, -1, -1 };
+    event.characters = 12;
+    event.is_characters_guessed = characters[_i].is_guessed;
+    json_object *object = written(), *usage = member(object, "usage");
+    expect_names(usage, characters[_i].names);
+    ck_assert_int_eq(json_object_get_int(member(usage, "characters")), 12);
+    ck_assert_str_eq(json_object_get_string(member(usage, "source")), characters[_i].source);
+    json_object_put(object);
+}
+END_TEST
+
 /* 2026-01-01 .. 2100-01-01 */
 START_TEST(an_event_is_identified_by_its_time)
 {
@@ -350,6 +374,8 @@ int main(void)
     tcase_add_test(names, an_event_that_says_everything_has_the_names_of_its_specification);
     tcase_add_test(names, an_event_with_nothing_to_say_leaves_it_out);
     tcase_add_test(names, a_count_of_nought_is_said_where_it_can_occur);
+    tcase_add_loop_test(names, characters_are_said_where_a_text_was_spoken_and_who_counted_them, 0,
+                        (int)COUNT(characters));
     tcase_add_test(names, an_event_is_identified_by_its_time);
     tcase_add_test(names, a_second_event_in_the_same_memory_holds_nothing_of_the_first);
     tcase_add_test(names, overhead_is_what_neither_the_upstream_nor_the_caller_took);

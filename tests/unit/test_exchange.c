@@ -20,7 +20,7 @@ struct receiver {
     struct buf body;
     int heads, pieces;
     int status;
-    char type[64], retry_after[32], retry_after_ms[32], amzn_error_type[64];
+    char type[64], retry_after[32], retry_after_ms[32], amzn_error_type[64], reason[300], trace[64];
     enum exchange_want head_wants, data_wants;
     const char *lingers_after, *content_from; /* bytes that make it want that */
     unsigned sleep_ms;                        /* at every piece */
@@ -41,6 +41,8 @@ static struct exchange_client *client;
 static struct receiver receiver;
 static struct exchange_clocks clocks;
 static const char *const *extra_headers;
+static const char *trace_header;
+static bool is_get;
 static int caller_fd;
 static struct look {
     enum exchange_caller answers[8]; /* the last one again and again */
@@ -64,6 +66,8 @@ static void set_up(void)
     };
     metronome = (struct metronome){ 0 };
     extra_headers = NULL;
+    trace_header = NULL;
+    is_get = false;
     caller_fd = -1;
     look = (struct look){ .n_answers = 0 };
 }
@@ -95,6 +99,8 @@ static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
     copy(r->retry_after, sizeof(r->retry_after), head->retry_after);
     copy(r->retry_after_ms, sizeof(r->retry_after_ms), head->retry_after_ms);
     copy(r->amzn_error_type, sizeof(r->amzn_error_type), head->amzn_error_type);
+    copy(r->reason, sizeof(r->reason), head->reason);
+    copy(r->trace, sizeof(r->trace), head->trace);
     return r->head_wants;
 }
 
@@ -156,7 +162,8 @@ static struct exchange_result post_to(const char *url, struct span body)
     const struct exchange_request request = {
         .url = url,
         .headers = extra_headers != NULL ? extra_headers : no_headers,
-        .body = &splice,
+        .body = is_get ? NULL : &splice,
+        .trace_header = trace_header,
         .clocks = clocks,
         .beat = &beat,
         .caller_fd = caller_fd,
@@ -277,6 +284,75 @@ START_TEST(the_headers_that_say_when_to_come_again_are_given)
     ck_assert_str_eq(receiver.retry_after, "7");
     ck_assert_str_eq(receiver.retry_after_ms, "6500");
     ck_assert_str_eq(receiver.amzn_error_type, "Throttling");
+}
+END_TEST
+
+/* Long: as long as a header may be, and a byte more. */
+#define WORDS_16 "0123456789abcde "
+#define WORDS_64 WORDS_16 WORDS_16 WORDS_16 WORDS_16
+#define WORDS_255 WORDS_64 WORDS_64 WORDS_64 WORDS_16 WORDS_16 WORDS_16 "0123456789abcde"
+
+static const struct {
+    const char *line, *reason;
+} reasons[] = {
+    { "HTTP/1.1 403 Out of call volume quota", "Out of call volume quota" },
+    { "HTTP/1.1 400 Unsupported voice en-US-X.", "Unsupported voice en-US-X." },
+    { "HTTP/1.1 400 ", "" },
+    { "HTTP/1.1 400", "" },
+    { "HTTP/1.0 400 Old", "Old" },
+    { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 400 Bad", "Bad" },
+    { "HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 400 ", "" },
+    { "HTTP/1.1 400 " WORDS_255 "!", WORDS_255 "!" },
+    { "HTTP/1.1 400 " WORDS_255 "!!", "" },
+    { "HTTP/1.1 400 a\x01"
+      "b",
+      "" },
+    { "HTTP/1.1 400 Not\r\nHTTPS: 1\r\nhttp/x: 2", "Not" },
+};
+
+START_TEST(the_reason_phrase_of_the_last_status_line_is_given)
+{
+    char text[1024];
+    snprintf(text, sizeof(text), "%s\r\nContent-Length: 0\r\n\r\n", reasons[_i].line);
+    const struct reply reply = { { { 0, text } }, KEEP };
+    server_start(&server, &reply, 1);
+    post();
+    server_stop(&server);
+    ck_assert_msg(strcmp(receiver.reason, reasons[_i].reason) == 0, "%s: %s", reasons[_i].line,
+                  receiver.reason);
+}
+END_TEST
+
+START_TEST(a_header_by_which_the_upstream_finds_the_request_again_is_given_where_it_is_named)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nX-Tt-Logid: 20260101AB\r\nContent-Length: 0\r\n\r\n";
+    START({ { { 0, head } }, KEEP }, { { { 0, head } }, KEEP });
+    post();
+    ck_assert_str_eq(receiver.trace, "");
+    trace_header = "x-tt-logid";
+    post();
+    server_stop(&server);
+    ck_assert_str_eq(receiver.trace, "20260101AB");
+}
+END_TEST
+
+START_TEST(without_a_body_it_is_a_get)
+{
+    static const char *const headers[] = { "Accept: audio/mpeg", NULL };
+    char expected[256];
+    START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, OK_REPLY } }, KEEP });
+    extra_headers = headers;
+    post(); /* what a POST leaves in the handle must not show */
+    is_get = true;
+    struct exchange_result result = post();
+    server_stop(&server);
+    snprintf(expected, sizeof(expected),
+             "GET /v1/chat?x=1 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: audio/mpeg\r\n\r\n", server.port);
+    ck_assert_msg(span_is(buf_span(&server.last_request), expected), "%.*s", (int)server.last_request.len,
+                  server.last_request.data);
+    ck_assert_uint_eq(result.bytes_out, 0);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert(span_is(buf_span(&receiver.body), "hello"));
 }
 END_TEST
 
@@ -945,6 +1021,10 @@ int main(void)
     }
     tcase_add_loop_test(replies, a_whole_reply_is_given_as_it_is_with_its_head_once, 0, (int)COUNT(whole));
     tcase_add_test(replies, the_headers_that_say_when_to_come_again_are_given);
+    tcase_add_loop_test(replies, the_reason_phrase_of_the_last_status_line_is_given, 0, (int)COUNT(reasons));
+    tcase_add_test(replies,
+                   a_header_by_which_the_upstream_finds_the_request_again_is_given_where_it_is_named);
+    tcase_add_test(replies, without_a_body_it_is_a_get);
     tcase_add_test(replies, the_upstream_gets_the_spliced_body_our_headers_and_no_others);
     tcase_add_test(replies, the_times_of_an_exchange_are_in_order);
     tcase_add_test(replies, a_large_body_is_sent_without_waiting_to_be_asked_for_it);

@@ -20,6 +20,7 @@ static const struct {
     { FAILURE_INVALID_JSON, 400, 400, "BAD_REQUEST", "invalid_request_error", "invalid_json", false },
     { FAILURE_INVALID_REQUEST, 400, 400, "BAD_REQUEST", "invalid_request_error", "invalid_request", false },
     { FAILURE_UNKNOWN_MODEL, 404, 400, "BAD_REQUEST", "invalid_request_error", "model_not_found", false },
+    { FAILURE_MISSING_MODEL, 400, 400, "MISSING_MODEL", "invalid_request_error", "missing_model", false },
     { FAILURE_UNAUTHORIZED, 401, 401, "UNAUTHORIZED", "invalid_request_error", "invalid_api_key", false },
     { FAILURE_FORBIDDEN, 403, 403, "FORBIDDEN", "invalid_request_error", "forbidden", false },
     { FAILURE_NOT_FOUND, 404, 404, "NOT_FOUND", "invalid_request_error", "not_found", false },

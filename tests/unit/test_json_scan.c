@@ -528,6 +528,33 @@ START_TEST(reads_integers_that_fit)
 }
 END_TEST
 
+static const struct {
+    const char *raw;
+    bool fits;
+    double value;
+} NUMBERS[] = {
+    { "0", true, 0 },
+    { "-1.5", true, -1.5 },
+    { "25e-2", true, 0.25 },
+    { "1E2", true, 100 },
+    { "1e308", true, 1e308 },
+    { "1e309", false, 0 },
+    { "-1e309", false, 0 },
+    { "1e-400", true, 0 },
+    { "0.00000000000000000000000000000000000000000000000000000000000001", false, 0 }, /* 64 bytes */
+    { "0.0000000000000000000000000000000000000000000000000000000000000", true, 0 },
+    { "", false, 0 },
+};
+
+START_TEST(reads_numbers_as_doubles)
+{
+    double value = 7;
+    bool fits = json_number(span_cstr(NUMBERS[_i].raw), &value);
+    ck_assert_msg(fits == NUMBERS[_i].fits, "%s", NUMBERS[_i].raw);
+    ck_assert_double_eq(value, fits ? NUMBERS[_i].value : 7);
+}
+END_TEST
+
 /* Whatever one byte is changed to: the scan ends, reads nothing beyond, and what a cut scan
  * accepts as a beginning a whole scan refuses at the end only. */
 START_TEST(survives_every_change_of_one_byte)
@@ -578,6 +605,7 @@ int main(void)
     tcase_add_loop_test(values, decodes_strings, 0, (int)COUNT(DECODED));
     tcase_add_loop_test(values, compares_strings_decoded, 0, (int)COUNT(DECODED));
     tcase_add_loop_test(values, reads_integers_that_fit, 0, (int)COUNT(INTEGERS));
+    tcase_add_loop_test(values, reads_numbers_as_doubles, 0, (int)(sizeof(NUMBERS) / sizeof(NUMBERS[0])));
     suite_add_tcase(suite, grammar);
     suite_add_tcase(suite, paths);
     suite_add_tcase(suite, values);

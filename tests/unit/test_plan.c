@@ -94,6 +94,39 @@ START_TEST(a_plan_is_made_anew_for_each_request)
 }
 END_TEST
 
+static unsigned questions;
+
+static bool serves_unless_named(void *ctx, const struct snap_upstream *upstream)
+{
+    questions++;
+    return strcmp(snap_cstr(root, upstream->id), ctx) != 0;
+}
+
+START_TEST(an_upstream_that_cannot_serve_is_left_out_with_all_its_keys)
+{
+    static char z[] = "z", only[] = "only";
+    struct plan_facts facts = {
+        .root = root,
+        .model = snapshot_model(root, span_cstr("many")),
+        .can_serve = serves_unless_named,
+        .ctx = z,
+    };
+    struct plan plan;
+
+    questions = 0;
+    plan_make(&facts, arena, &plan);
+    ck_assert_uint_eq(plan.count, 4);
+    ck_assert_str_eq(snap_cstr(root, plan.items[0].upstream->id), "a");
+    ck_assert_uint_eq(plan.items[0].upstream_index, 1);
+    ck_assert_msg(questions == 3, "%u questions for 3 upstreams", questions);
+
+    facts.model = snapshot_model(root, span_cstr("one"));
+    facts.ctx = only;
+    plan_make(&facts, arena, &plan);
+    ck_assert_uint_eq(plan.count, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plan");
@@ -102,6 +135,7 @@ int main(void)
     tcase_add_loop_test(tcase, unconfigured_the_plan_is_every_key_of_every_upstream_in_the_documents_order, 0,
                         (int)COUNT(plans));
     tcase_add_test(tcase, a_plan_is_made_anew_for_each_request);
+    tcase_add_test(tcase, an_upstream_that_cannot_serve_is_left_out_with_all_its_keys);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

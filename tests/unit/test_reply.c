@@ -112,6 +112,37 @@ START_TEST(the_head_waits_for_the_first_bytes_and_leaves_with_them)
 }
 END_TEST
 
+START_TEST(pieces_leave_in_one_write_and_the_last_of_them_with_the_end)
+{
+    const struct span pieces[] = { span_cstr("on"), span_of(NULL, 0), span_cstr("e"), span_cstr("two") };
+    reply.request_id = NULL;
+    reply_start(&reply, 200, span_of(NULL, 0), 10);
+    ck_assert_int_eq(reply_write_pieces(&reply, pieces, 4), 0);
+    expect_write("Status: 200 OK\r\nContent-Length: 10\r\n\r\nonetwo", false);
+    ck_assert_int_eq(reply_write_pieces(&reply, pieces + 2, 2), 0);
+    expect_write("etwo", true);
+    expect_nothing();
+}
+END_TEST
+
+START_TEST(as_many_pieces_as_are_allowed_leave_with_the_head)
+{
+    struct span pieces[REPLY_PIECES_MAX];
+    struct buf expected;
+    buf_init(&expected, 1000);
+    buf_append_cstr(&expected, "Status: 200 OK\r\n\r\n");
+    for (size_t i = 0; i < REPLY_PIECES_MAX; i++) {
+        pieces[i] = span_cstr(i % 2 == 0 ? "a" : "bc");
+        buf_append_span(&expected, pieces[i]);
+    }
+    reply.request_id = NULL;
+    reply_start(&reply, 200, span_of(NULL, 0), -1);
+    ck_assert_int_eq(reply_write_pieces(&reply, pieces, REPLY_PIECES_MAX), 0);
+    expect_write(arena_span(arena, buf_span(&expected)), false);
+    buf_free(&expected);
+}
+END_TEST
+
 START_TEST(a_reply_without_a_body_is_its_head)
 {
     reply.request_id = NULL;
@@ -314,6 +345,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_whole_reply_leaves_in_one_write);
     tcase_add_test(tcase, the_head_waits_for_the_first_bytes_and_leaves_with_them);
+    tcase_add_test(tcase, pieces_leave_in_one_write_and_the_last_of_them_with_the_end);
+    tcase_add_test(tcase, as_many_pieces_as_are_allowed_leave_with_the_head);
     tcase_add_test(tcase, a_reply_without_a_body_is_its_head);
     tcase_add_test(tcase, a_stream_that_ends_without_more_bytes_still_ends);
     tcase_add_test(tcase, a_reply_may_be_started_anew_before_its_first_bytes);

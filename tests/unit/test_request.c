@@ -173,6 +173,49 @@ START_TEST(a_header_block_over_the_limit_is_refused_with_its_size)
 }
 END_TEST
 
+/* --- the query ------------------------------------------------------------------ */
+
+static const struct query_row {
+    const char *query; /* NULL: there is none */
+    const char *value; /* of "model"; NULL: there is none */
+} query_rows[] = {
+    { "model=tts", "tts" },
+    { "a=1&model=tts&b=2", "tts" },
+    { "model=one&model=two", "one" },
+    { "model=", "" },
+    { "model", "" },
+    { "&&model=x&", "x" },
+    { "model=a=b", "a=b" },
+    { "model=a+b%20c%2Bd", "a b c+d" },
+    { "model=%e4%BD%a0", "\xE4\xBD\xA0" },
+    { "mod%65l=x", "x" },
+    { "model=100%", "100%" },
+    { "model=%4", "%4" },
+    { "model=%zz%4g%g4", "%zz%4g%g4" },
+    { "model=%41", "A" },
+    { "model=%&x=41", "%" },
+    { NULL, NULL },
+    { "", NULL },
+    { "Model=x", NULL },
+    { "models=x", NULL },
+    { "mode=x", NULL },
+    { "=model", NULL },
+    { "x=model", NULL },
+};
+
+START_TEST(a_parameter_of_the_query_is_found_and_decoded)
+{
+    const struct query_row *row = &query_rows[_i];
+    struct span value = span_cstr("untouched");
+
+    ck_assert_int_eq(read_one("QUERY_STRING", row->query), 0);
+    bool is_there = request_query(&request, "model", &value);
+    ck_assert_msg(is_there == (row->value != NULL), "\"%s\"", row->query);
+    ck_assert_msg(span_is(value, is_there ? row->value : "untouched"), "\"%s\": \"%.*s\"", row->query,
+                  (int)value.len, value.ptr);
+}
+END_TEST
+
 static const struct bearer_row {
     const char *header, *key;
 } bearer_rows[] = {
@@ -430,6 +473,8 @@ int main(void)
                         sizeof(path_rows) / sizeof(path_rows[0]));
     tcase_add_loop_test(head, a_header_block_over_the_limit_is_refused_with_its_size, 0,
                         sizeof(header_rows) / sizeof(header_rows[0]));
+    tcase_add_loop_test(head, a_parameter_of_the_query_is_found_and_decoded, 0,
+                        sizeof(query_rows) / sizeof(query_rows[0]));
     tcase_add_loop_test(head, the_bearer_key_is_what_follows_the_scheme, 0,
                         sizeof(bearer_rows) / sizeof(bearer_rows[0]));
     suite_add_tcase(suite, head);

@@ -15,6 +15,10 @@
     "{\"upstreams\":[{\"baseURL\":\"https://h/v1\",\"headers\":{\"x-a\":\"b\"},\"keys\":[{\"id\":\"k\"," \
     "\"ciphertext\":\"" SEALED "\"}]}]}"
 
+#define SPEAKER                                                                                             \
+    "{\"provider\":\"openai\",\"upstreams\":[{\"adapterParams\":{\"model\":\"m\"},\"keys\":[{\"id\":\"k\"," \
+    "\"ciphertext\":\"" SEALED "\"}]}]}"
+
 static struct arena *arena;
 static struct span image; /* of a tree, a default model and two callers */
 static struct error e;
@@ -33,6 +37,7 @@ static void compile(const char *tree)
     enum entry_id which;
     size_t undecryptable;
     values[ENTRY_LLM_ROUTER_CONFIG] = (struct entry_value){ span_cstr(tree), "abc" };
+    values[ENTRY_DEFAULT_TTS_MODEL] = (struct entry_value){ span_cstr("\"say\""), "d" };
     values[ENTRY_DEFAULT_CHAT_MODEL] = (struct entry_value){ span_cstr("\"gpt\""), "d" };
     values[ENTRY_CALLER_KEYS] = (struct entry_value){
         span_cstr(arena_printf(arena, "{\"keys\":[%s,%s,%s]}", caller("a", "key-a", ""),
@@ -49,7 +54,7 @@ static void set_up(void)
 {
     arena = arena_new();
     compile("{\"llm\":{\"models\":{\"gpt\":" UPSTREAM ",\"a\":" UPSTREAM ",\"gpt-4\":" UPSTREAM
-            ",\"é\":" UPSTREAM "}}}");
+            ",\"é\":" UPSTREAM "}},\"tts\":{\"models\":{\"say\":" SPEAKER ",\"gpt\":" SPEAKER "}}}");
 }
 
 static void tear_down(void)
@@ -69,6 +74,17 @@ static const struct {
     { "gpt", true }, { "a", true },     { "gpt-4", true }, { "é", true },       { "gp", false },
     { "", false },   { "gpt-", false }, { "zz", false },   { "gpt-4o", false }, { "GPT", false },
 };
+
+START_TEST(models_that_speak_have_names_of_their_own)
+{
+    const struct snap_model *say = snapshot_tts_model(root(), span_cstr("say"));
+    const struct snap_model *gpt = snapshot_tts_model(root(), span_cstr("gpt"));
+    ck_assert(say != NULL && gpt != NULL && gpt != snapshot_model(root(), span_cstr("gpt")));
+    ck_assert_ptr_null(snapshot_model(root(), span_cstr("say")));
+    ck_assert_ptr_null(snapshot_tts_model(root(), span_cstr("a")));
+    ck_assert_str_eq(snap_cstr(root(), root()->default_tts_model), "say");
+}
+END_TEST
 
 START_TEST(a_model_is_found_by_its_whole_name_only)
 {
@@ -139,6 +155,48 @@ START_TEST(an_image_without_models_and_callers_finds_nothing)
 }
 END_TEST
 
+#define SPEAKS(name)                                                                                   \
+    "\"" name "\":{\"provider\":\"openai\",\"upstreams\":[{\"baseURL\":\"https://h/v1/audio/speech\"," \
+    "\"keys\":[{\"id\":\"k\",\"ciphertext\":\"" SEALED "\"}]}]}"
+
+static const struct {
+    const char *model, *recommended; /* NULL: nothing */
+} recommendations[] = {
+    { "b", "{\"en\":\"alloy\",\"zh-CN\":\"\\\"龙\\\"/\"}" },
+    { "a", "{\"fr\":\"ash\"}" },
+    { "c", NULL },
+    { "d", "{}" },
+};
+
+START_TEST(a_model_that_speaks_has_the_voices_that_are_recommended_for_it)
+{
+    struct entry_value values[ENTRY_COUNT] = {
+        [ENTRY_LLM_ROUTER_CONFIG] = { span_cstr("{\"llm\":{\"models\":{}},\"tts\":{\"models\":{" SPEAKS(
+                                          "c") "," SPEAKS("b") "," SPEAKS("a") "," SPEAKS("d") "}}}"),
+                                      "v" },
+        [ENTRY_DEFAULT_TTS_VOICES] = { span_cstr("{\"nobody\":{\"en\":\"x\"},\"b\": {\"en\": "
+                                                 "\"alloy\",\"zh-CN\":\"\\\"\\u9f99\\\"\\/\"},"
+                                                 "\"a\":{\"fr\":\"ash\"},\"d\":{}}"),
+                                       "v" },
+    };
+    struct entry_faults faults = { 0 };
+    enum entry_id which;
+    size_t undecryptable;
+
+    ck_assert_int_eq(entry_compile(values, 1, NULL, arena, &image, &undecryptable, &which, &faults), 0);
+    ck_assert_msg(snapshot_check(image, &e) == 0, "%s", e.text);
+    for (size_t i = 0; i < sizeof(recommendations) / sizeof(recommendations[0]); i++) {
+        const struct snap_model *model = snapshot_tts_model(root(), span_cstr(recommendations[i].model));
+        const char *expected = recommendations[i].recommended;
+        ck_assert_ptr_nonnull(model);
+        ck_assert_msg(snap_has(model->recommended) == (expected != NULL) &&
+                          strcmp(snap_cstr(root(), model->recommended), expected == NULL ? "" : expected) ==
+                              0,
+                      "%s: %s", recommendations[i].model, snap_cstr(root(), model->recommended));
+    }
+}
+END_TEST
+
 START_TEST(what_is_written_is_what_is_mapped)
 {
     struct snapshot map = { NULL, 0 };
@@ -201,7 +259,7 @@ static size_t read_everything(const struct snap_root *r)
     size_t sum = strlen(r->tree_version) + strlen(snap_cstr(r, r->default_chat_model));
     for (uint32_t i = 0; i < r->models.count; i++) {
         const struct snap_model *m = SNAP_ITEM(r, r->models, struct snap_model, i);
-        sum += strlen(snap_cstr(r, m->name));
+        sum += strlen(snap_cstr(r, m->name)) + strlen(snap_cstr(r, m->recommended));
         sum += snapshot_model(r, snap_span(r, m->name)) != NULL;
         for (uint32_t j = 0; j < m->http_codes.count; j++)
             sum += *SNAP_ITEM(r, m->http_codes, uint32_t, j);
@@ -275,6 +333,7 @@ START_TEST(every_reference_that_leads_outside_is_refused)
         models + offsetof(struct snap_model, name.len),
         models + offsetof(struct snap_model, upstreams.offset),
         models + offsetof(struct snap_model, http_codes.offset),
+        models + offsetof(struct snap_model, recommended.offset),
         upstreams + offsetof(struct snap_upstream, url.offset),
         upstreams + offsetof(struct snap_upstream, url.len),
         upstreams + offsetof(struct snap_upstream, keys.offset),
@@ -355,11 +414,13 @@ int main(void)
     TCase *tests = tcase_create("snapshot");
     tcase_set_timeout(tests, 30);
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, models_that_speak_have_names_of_their_own);
     tcase_add_loop_test(tests, a_model_is_found_by_its_whole_name_only, 0, sizeof(names) / sizeof(names[0]));
     tcase_add_test(tests, models_keep_the_order_of_the_document);
     tcase_add_test(tests, a_caller_is_found_by_the_digest_of_its_key);
     tcase_add_test(tests, a_caller_may_use_what_its_list_says);
     tcase_add_test(tests, an_image_without_models_and_callers_finds_nothing);
+    tcase_add_test(tests, a_model_that_speaks_has_the_voices_that_are_recommended_for_it);
     tcase_add_test(tests, what_is_written_is_what_is_mapped);
     tcase_add_test(tests, an_image_cut_anywhere_is_refused_even_if_its_size_is_made_to_fit);
     tcase_add_test(tests, no_flipped_bit_makes_an_accepted_image_read_outside_itself);

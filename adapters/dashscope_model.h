@@ -1,0 +1,24 @@
+/* DashScope's families of speech models: where each is spoken to, and with what. Private to its adapter. */
+#ifndef ADAPTERS_DASHSCOPE_MODEL_H
+#define ADAPTERS_DASHSCOPE_MODEL_H
+
+#include <stdbool.h>
+
+#include "core/base/span.h"
+
+enum dashscope_family {
+    DASHSCOPE_COSYVOICE = 1,
+    DASHSCOPE_QWEN = 2,
+};
+
+struct dashscope_model {
+    const char *prefix, *suffix; /* of the model's name */
+    enum dashscope_family family;
+    const char *path; /* NULL: it speaks over WebSocket only */
+    bool takes_instructions;
+};
+
+/* A model that no row knows is one of CosyVoice's: the newest names are not in any table. */
+const struct dashscope_model *dashscope_model_of(struct span name);
+
+#endif

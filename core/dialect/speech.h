@@ -1,0 +1,58 @@
+/*
+ * Requests of the speech dialect (OpenAI's POST /audio/speech), and the events of
+ * its streams. Its upstreams speak protocols of their own: what is sent to them
+ * and what comes back is for `adapters`.
+ */
+#ifndef CORE_DIALECT_SPEECH_H
+#define CORE_DIALECT_SPEECH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/dialect/dialect.h"
+
+enum {
+    SPEECH_INPUT_CHARACTERS = 4096,
+    SPEECH_INSTRUCTIONS_CHARACTERS = 4096,
+    SPEECH_VOICE_BYTES = 256,
+    SPEECH_FORMAT_BYTES = 64,
+};
+
+#define SPEECH_SPEED_MIN 0.25
+#define SPEECH_SPEED_MAX 4.0
+
+/* What a request says, in its own words. Texts are decoded and valid UTF-8 (a
+ * lone surrogate has become U+FFFD); they may hold any character, NUL too. */
+struct speech_facts {
+    struct span input;       /* 1 to SPEECH_INPUT_CHARACTERS */
+    size_t input_characters; /* Unicode code points */
+    struct span voice;    /* at most SPEECH_VOICE_BYTES, no control characters; empty: none was asked for */
+    bool is_custom_voice; /* it was written {"id": …} */
+    struct span format;   /* of `response_format`; empty: none was asked for */
+    double speed;         /* 1 where there is none */
+    bool has_speed;       /* also where 1 was written */
+    struct span instructions; /* empty: none */
+    bool wants_events;        /* stream_format: sse */
+    struct span extra_body;   /* a JSON object as written; empty: none */
+
+    /* The body and where members of it stand, for upstreams that take the same. */
+    struct span body;
+    struct json_value model_value, voice_value, extra_body_value; /* kind ABSENT where nothing stands */
+};
+
+int speech_read_request(struct span body, struct arena *arena, struct request_facts *facts,
+                        struct request_fault *fault);
+
+/* The body for an upstream that speaks this dialect: `model` replaced, `voice`
+ * put in where none was asked for (empty: left out), `extra_body` left out: it
+ * speaks to us. Every other byte is the caller's. 0 or ERR_LIMIT. */
+int speech_splice_request(const struct speech_facts *facts, struct span model, struct span voice,
+                          struct arena *arena, struct splice *out);
+
+/* One event of a stream each, whole, blank line included. */
+void speech_write_delta_event(struct buf *out, struct span audio);
+void speech_write_done_event(struct buf *out, const struct usage *usage);
+void speech_write_error_event(struct buf *out, const struct stream_error *error);
+void speech_write_refusal_event(struct buf *out, struct span body, const struct stream_error *error);
+
+#endif
