@@ -18,6 +18,13 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name != LONGEST)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What tests measured (record_property), also in another process."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties if report.when == "call" else []:
+            terminalreporter.write_line(f"{name}: {value}")
+
+
 @pytest.fixture(scope="session")
 def upstream():
     upstream = Upstream()

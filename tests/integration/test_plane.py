@@ -55,27 +55,20 @@ def plane(module_plane, upstream):
         instance.admin.assert_unbroken()
 
 
-@pytest.fixture
-def say(capsys):
-    """Prints a line that is seen without -s, too."""
-
-    def print_line(text):
-        with capsys.disabled():
-            print(f"\n  {text}", end="")
-
-    return print_line
+def seconds(took):
+    return f"after {statistics.median(took):.3f} s, at most {max(took):.3f} s"
 
 
 # --- how long it takes -------------------------------------------------------------------
 
 
-def test_a_put_is_served_by_every_worker_of_both(plane, say):
+def test_a_put_is_served_by_every_worker_of_both(plane, record_property):
     before = [instance.counters() for instance in plane.instances]
     took = []
     with plane.load():
         for n in range(10):
             took.append(plane.put(tree(), by=plane.instances[n % 2])[0])
-    say(f"with Redis, both have switched after {statistics.median(took):.3f} s (at most {max(took):.3f} s)")
+    record_property("both instances have switched, with Redis", seconds(took))
     assert max(took) < LIMIT_S
     for instance, then in zip(plane.instances, before):
         now = instance.counters()
@@ -84,7 +77,7 @@ def test_a_put_is_served_by_every_worker_of_both(plane, say):
     plane.wait_failing()  # nothing: /readyz is 200
 
 
-def test_without_redis_a_put_is_found_by_asking(plane, say):
+def test_without_redis_a_put_is_found_by_asking(plane, record_property):
     took = []
     with plane.load():
         plane.redis.end()
@@ -97,7 +90,7 @@ def test_without_redis_a_put_is_found_by_asking(plane, say):
             plane.redis.start()
         plane.wait_healthy()
         plane.assert_told()
-    say(f"without Redis, both have switched after {statistics.median(took):.3f} s (at most {max(took):.3f} s)")
+    record_property("both instances have switched, without Redis", seconds(took))
     assert max(took) < LIMIT_S
 
 
@@ -142,7 +135,7 @@ def test_redis_restarted_is_subscribed_to_again(plane):
         plane.assert_told()
 
 
-def test_redis_frozen_is_noticed_and_delays_nothing(plane, say):
+def test_redis_frozen_is_noticed_and_delays_nothing(plane, record_property):
     with plane.load():
         plane.redis.freeze()
         try:
@@ -152,7 +145,7 @@ def test_redis_frozen_is_noticed_and_delays_nothing(plane, say):
             plane.redis.thaw()
         plane.wait_healthy()
         plane.assert_told()
-    say(f"with Redis frozen, both have switched after {took:.3f} s")
+    record_property("both instances have switched, with Redis frozen", seconds([took]))
     assert took < LIMIT_S
 
 
