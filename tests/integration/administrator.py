@@ -103,6 +103,14 @@ class Admin:
         lines = [json.loads(line) for line in self.process.log_text().splitlines() if line.startswith("{")]
         return [line for line in lines if line["event"] == event]
 
+    def wait_for_log(self, event, **members):
+        """The last line of the event with these members: workers' lines take a moment to get there."""
+
+        def lines():
+            return [line for line in self.log_lines(event) if line.items() >= members.items()]
+
+        return wait_until(lines, f"{event} with {members} is logged")[-1]
+
     def create(self, document):
         """Puts the document in place of any other; returns its entity tag."""
         reply = self.put(document, "*")

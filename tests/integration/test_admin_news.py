@@ -25,7 +25,6 @@ import pytest
 
 from administrator import API, Admin, Deployment, ask_directly
 from operator_shell import Database
-from processes import wait_until
 from redis import Redis
 from test_secrets import assert_clean
 
@@ -79,7 +78,7 @@ def test_a_put_is_told_when_it_is_in_force(admin):
     news = admin.listener.hear()
     assert set(news) == {"key", "version", "publishedAt", "hmac"}
     assert (news["key"], news["version"]) == ("LLM_ROUTER_CONFIG", version)
-    assert admin.log_lines("admin_write")[-1]["is_published"] is True
+    assert admin.wait_for_log("admin_write", version=version)["is_published"] is True
     assert_clean(["sk-canary-of-the-news", admin.gateway.master_key], {"news": json.dumps(news).encode()})
 
 
@@ -139,8 +138,7 @@ def test_without_redis_a_put_is_in_force_all_the_same(admin):
     try:
         status, version, body = put(admin, "unheard")
         assert status == 200, body
-        wait_until(lambda: admin.log_lines("admin_write")[-1]["version"] == version, "it is logged")
-        assert admin.log_lines("admin_write")[-1]["is_published"] is False
+        assert admin.wait_for_log("admin_write", version=version)["is_published"] is False
     finally:
         admin.redis.start()
     assert put(admin, "heard")[0] == 200
