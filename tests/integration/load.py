@@ -105,12 +105,11 @@ async def _send(front, ask, outcome):
         if ask.leaves_after_s is not None and front.socket is None:
             await asyncio.sleep(0.02)  # or lighttpd would not see the departure: see http_client.Call
         writer.write(front.encode(ask, outcome.request_id))
-        received = b""
-        while True:
-            data = await reader.read(65536)
-            if not data:
-                break
-            received += data
+        try:
+            received = await asyncio.wait_for(reader.read(-1), ask.leaves_after_s)
+        except asyncio.TimeoutError:
+            outcome.has_left = True
+            return
         outcome.reply = front.decode(received)
         if outcome.reply is None:
             outcome.trouble = f"only {received!r}"
@@ -120,13 +119,10 @@ async def _send(front, ask, outcome):
 
 async def _call(front, ask, outcomes):
     outcome = Outcome(ask, secrets.token_hex(16))
-    limit = ask.leaves_after_s if ask.leaves_after_s is not None else ANSWER_LIMIT_S
     try:
-        await asyncio.wait_for(_send(front, ask, outcome), limit)
+        await asyncio.wait_for(_send(front, ask, outcome), ANSWER_LIMIT_S)
     except asyncio.TimeoutError:
-        outcome.has_left = ask.leaves_after_s is not None
-        if not outcome.has_left:
-            outcome.trouble = f"no answer in {ANSWER_LIMIT_S} s"
+        outcome.trouble = f"no answer in {ANSWER_LIMIT_S} s"
     except OSError as error:
         outcome.trouble = repr(error)
     outcome.took_s = time.monotonic() - outcome.begun

@@ -28,7 +28,7 @@ WORDS = [step for n in range(5) for step in (data(chat.chunk({"content": f"w{n} 
 ASKS = [
     Ask("plain", "plain", weight=4),
     Ask("streamed", "streamed", stream=True, weight=4),
-    Ask("large", "plain", body_bytes=200_000),
+    Ask("large", "plain", body_bytes=100_000),
 ]
 
 
@@ -231,5 +231,9 @@ def test_many_requests_and_departures_leave_nothing_behind(start_gateway):
     print(f"{len(outcomes)} requests, {len(left)} departures; at rest before: {before}, after: {after}")
     for pid, kb in after.get("private_kb", {}).items():
         assert kb < before["private_kb"][pid] + 256, f"worker {pid} grew from {before['private_kb'][pid]} to {kb} kB"
-    strange = [event for event in map(gateway.event, left) if event["end"] != "client_gone"]
-    assert not strange, strange[:5]
+    ends = Counter(end for outcome in left for end in gateway.spool.ends_of(outcome.request_id) or ["none"])
+    assert set(ends) <= {"client_gone", "none"}, ends
+    assert ends["none"] <= len(left) / 20, "only who leaves while the machine pauses may be gone before it is seen"
+    asked = [record for record in gateway.upstream.records if record.key == gateway.keys.plaintext("held", "k1")]
+    told = [event for event in gateway.spool.events_that(model="held") if event["attempts"]]
+    assert 0 < len(asked) <= len(told), f"{len(asked)} requests reached the upstream, and {len(told)} have an event"
