@@ -27,7 +27,7 @@ static const struct option_row {
     [OPTION_ENTRY] = { "entry", "NAME", "the entry of the configuration; else LLM_ROUTER_CONFIG" },
     [OPTION_IF_VERSION] = { "if-version", "VERSION",
                             "only if this is in force; \"none\": only if there is no value yet" },
-    [OPTION_FORCE] = { "force", NULL, "whatever is in force" },
+    [OPTION_FORCE] = { "force", NULL, "over whatever is in force; whatever would be lost" },
     [OPTION_LIMIT] = { "limit", "N", "how many, from 1 to 10000; else 20" },
     [OPTION_FIRST_KEY] = { "first-key", NULL, "of each model the first key that decrypts; must be said" },
     [OPTION_OUTPUT] = { "output", "FILE", "write there, readable by you alone; else to stdout" },
