@@ -106,26 +106,11 @@ bool admin_expected_version(struct admin_turn *turn, bool is_required, const cha
     return true;
 }
 
-bool admin_query(const struct admin_turn *turn, const char *name, struct span *out)
-{
-    const char *text = conn_param(turn->request.conn, "QUERY_STRING");
-    while (text != NULL && *text != '\0') {
-        size_t len = strcspn(text, "&"), name_len = strcspn(text, "=&");
-        if (span_is(span_of(text, name_len), name)) {
-            size_t begin = name_len < len ? name_len + 1 : len;
-            *out = span_of(text + begin, len - begin);
-            return true;
-        }
-        text += len + (text[len] == '&' ? 1 : 0);
-    }
-    return false;
-}
-
 bool admin_limit(struct admin_turn *turn, size_t preset, size_t *out)
 {
     struct span text;
     long long limit = (long long)preset;
-    if (admin_query(turn, "limit", &text) && (!json_int(text, &limit) || limit < 1 || limit > LIMIT_MAX)) {
+    if (request_query(&turn->request, "limit", &text) && (!json_int(text, &limit) || limit < 1 || limit > LIMIT_MAX)) {
         admin_fail(turn,
                    &(struct failure){ .kind = FAILURE_INVALID_REQUEST,
                                       .message = "limit is expected to be a whole number from 1 to 1000." });

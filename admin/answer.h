@@ -32,9 +32,6 @@ void admin_fail_not_found(struct admin_turn *turn, const char *message);
  */
 bool admin_expected_version(struct admin_turn *turn, bool is_required, const char **out);
 
-/* A member of the query, without escapes: false and *out untouched if it is not there. */
-bool admin_query(const struct admin_turn *turn, const char *name, struct span *out);
-
 /* ?limit=, from 1 to 1000; false after a reply if it is something else. */
 bool admin_limit(struct admin_turn *turn, size_t preset, size_t *out);
 

@@ -59,7 +59,7 @@ static bool has_method(const struct route *route, const char *method)
 static bool read_dry_run(struct admin_turn *turn, const struct route *route)
 {
     struct span text = span_cstr("false");
-    bool is_there = admin_query(turn, "dryRun", &text);
+    bool is_there = request_query(&turn->request, "dryRun", &text);
     turn->is_dry_run = span_is(text, "true");
     if (!is_there || (route->takes_dry_run && (turn->is_dry_run || span_is(text, "false"))))
         return true;

@@ -30,7 +30,7 @@ const struct router_settings *router_settings(void)
 static void set_up(void)
 {
     arena = arena_new();
-    strcpy(dir, "/tmp/test_voice.XXXXXX");
+    strcpy(dir, "/tmp/test_overflow_voice.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     settings = (struct router_settings){ .state_dir = dir, .is_ready_strict = true };
     process = (struct engine_process){ .settings = &settings.engine, .mapping = mapping_alone("llm-router") };
@@ -289,8 +289,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("voice");
-    TCase *tcase = tcase_create("voice");
+    Suite *suite = suite_create("overflow_voice");
+    TCase *tcase = tcase_create("overflow_voice");
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, each_page_is_found_by_the_end_of_its_path, 0, N_PAGES);
