@@ -18,7 +18,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { STALL_MS = 2000, CLOCK_MS = 100, LATE_MS = 1000 };
+enum { STALL_MS = 4000, CLOCK_MS = 300, LATE_MS = 1000 };
 
 static atomic_uint lookups;
 
