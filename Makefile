@@ -20,7 +20,7 @@ WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-pr
 HARDENING := -fstack-protector-strong -fPIE
 CPPFLAGS += -I. -D_GNU_SOURCE
 ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(CFLAGS)
-LDLIBS := -lcurl -ljson-c -lpq -lssl -lcrypto
+LDLIBS := -lcurl -ljson-c -lpq -lhiredis -lssl -lcrypto
 LDFLAGS += -pie -Wl,-z,relro,-z,now
 
 ifdef SANITIZE
@@ -59,7 +59,8 @@ BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard 
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 C_FILES = $(sort $(shell find core fcgi adapters admin tests tools -name '*.[ch]'))
 
-BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev
+BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev \
+	libhiredis-dev
 SERVER_PACKAGES := postgresql redis-server
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 	$(if $(filter postgres,$(STORE)),$(SERVER_PACKAGES))

@@ -16,15 +16,14 @@
 #include <unistd.h>
 
 enum {
-    OUT_LIMIT_BYTES = 64 * 1024,
-    RECEIVES_MAX = 16,        /* until redis_link_receive says that there is nothing */
+    RECEIVES_MAX = 16, /* until redis_link_receive says that there is nothing */
+    RECEIVE_BYTES = 4096,
     UNACKNOWLEDGED_MS = 5000, /* bytes that a peer's kernel has not confirmed: the peer is gone */
 };
 
 void redis_link_init(struct redis_link *link, const struct redis_address *address)
 {
     *link = (struct redis_link){ .state = REDIS_LINK_DOWN, .address = address, .fd = -1 };
-    buf_init(&link->out, OUT_LIMIT_BYTES);
 }
 
 void redis_link_close(struct redis_link *link)
@@ -39,7 +38,10 @@ void redis_link_close(struct redis_link *link)
     if (link->found != NULL)
         freeaddrinfo(link->found);
     link->found = link->next = NULL;
-    buf_clear(&link->out);
+    redisReaderFree(link->reader);
+    link->reader = NULL;
+    explicit_bzero(link->out, link->out_len);
+    link->out_len = 0;
     link->state = REDIS_LINK_DOWN;
 }
 
@@ -48,7 +50,6 @@ void redis_link_free(struct redis_link *link)
     redis_link_close(link);
     SSL_CTX_free(link->tls_settings);
     link->tls_settings = NULL;
-    buf_free(&link->out);
 }
 
 void redis_link_fail(struct redis_link *link, const char *format, ...)
@@ -122,27 +123,43 @@ static void fail_tls(struct redis_link *link)
 
 /* --- the socket --- */
 
-/* What TLS has to say goes out with the rest. */
+/* What was sent is overwritten: it may have been a password. */
+static void forget_sent(struct redis_link *link, size_t n)
+{
+    link->out_len -= n;
+    memmove(link->out, link->out + n, link->out_len);
+    explicit_bzero(link->out + link->out_len, n);
+}
+
+/* What TLS has to say, as far as there is room: whether there is something to send. */
+static bool fill_out(struct redis_link *link)
+{
+    size_t room = sizeof(link->out) - link->out_len;
+    if (link->tls != NULL && room > 0) {
+        int n = BIO_read(link->to_peer, link->out + link->out_len, (int)room);
+        link->out_len += n > 0 ? (size_t)n : 0;
+    }
+    return link->out_len > 0;
+}
+
+/* The rest goes later, if the peer takes it at all: it can make TLS answer on and on. */
+static void note_unsent(struct redis_link *link, int cause)
+{
+    if (cause != EAGAIN && cause != EINTR)
+        redis_link_fail(link, "the connection broke: %s", strerror(cause));
+    else if (cause == EAGAIN && link->tls != NULL && BIO_pending(link->to_peer) > 0)
+        redis_link_fail(link, "it does not take what it is sent");
+}
+
 static void flush(struct redis_link *link)
 {
-    char bytes[4096];
-    int n;
-
-    while (link->tls != NULL && (n = BIO_read(link->to_peer, bytes, sizeof(bytes))) > 0)
-        buf_append(&link->out, bytes, (size_t)n);
-    if (link->out.overflowed) {
-        redis_link_fail(link, "it does not take what it is sent");
-        return;
-    }
-    while (link->out.len > 0) {
-        ssize_t sent = send(link->fd, link->out.data, link->out.len, MSG_NOSIGNAL);
-        if (sent < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
+    while (fill_out(link)) {
+        ssize_t sent = send(link->fd, link->out, link->out_len, MSG_NOSIGNAL);
         if (sent < 0) {
-            redis_link_fail(link, "the connection broke: %s", strerror(errno));
+            note_unsent(link, errno);
             return;
         }
-        buf_consume(&link->out, (size_t)sent);
+        forget_sent(link, (size_t)sent);
     }
 }
 
@@ -164,7 +181,7 @@ static size_t receive(struct redis_link *link, char *bytes, size_t room)
 
 static bool feed_tls(struct redis_link *link)
 {
-    char bytes[4096];
+    char bytes[RECEIVE_BYTES];
     size_t n = receive(link, bytes, sizeof(bytes));
     if (n > 0 && BIO_write(link->from_peer, bytes, (int)n) != (int)n)
         abort();
@@ -191,10 +208,28 @@ static void shake_hands(struct redis_link *link)
     } while (feed_tls(link));
 }
 
+/* hiredis would allocate what an array announces, and has no bound of its own for it before version 1. */
+static void *create_array(const redisReadTask *task, int elements)
+{
+    const redisReplyObjectFunctions *unbounded = task->privdata;
+    return elements <= REDIS_ELEMENTS_MAX ? unbounded->createArray(task, elements) : NULL;
+}
+
+static void make_reader(struct redis_link *link)
+{
+    link->reader = redisReaderCreate();
+    if (link->reader == NULL)
+        abort();
+    link->reader->privdata = link->reader->fn;
+    link->reply_functions = *link->reader->fn;
+    link->reply_functions.createArray = create_array;
+    link->reader->fn = &link->reply_functions;
+    link->unfinished_bytes = 0;
+}
+
 static void begin_talking(struct redis_link *link)
 {
-    redis_reader_init(&link->reader);
-    link->unread = span_of(NULL, 0);
+    make_reader(link);
     link->receives_left = RECEIVES_MAX;
     link->state = REDIS_LINK_UP;
     if (link->address->is_tls)
@@ -292,6 +327,7 @@ static void finish_lookup(struct redis_link *link)
 void redis_link_open(struct redis_link *link)
 {
     redis_link_close(link);
+    link->is_reply_too_long = false;
     if (link->address->path != NULL) {
         connect_unix(link);
         return;
@@ -318,76 +354,95 @@ enum redis_link_state redis_link_step(struct redis_link *link)
     return link->state;
 }
 
-/* An array of texts; over TLS, it is what TLS makes of it that goes out. */
+/* Over TLS, it is what TLS makes of it that goes out. */
+static void send_command(struct redis_link *link, const char *command, size_t len)
+{
+    if (len > sizeof(link->out) - link->out_len) {
+        redis_link_fail(link, "it does not take what it is sent");
+    } else if (link->tls == NULL) {
+        memcpy(link->out + link->out_len, command, len);
+        link->out_len += len;
+    } else if (SSL_write(link->tls, command, (int)len) <= 0) {
+        fail_tls(link);
+    }
+    if (link->state == REDIS_LINK_UP)
+        flush(link);
+}
+
 void redis_link_send(struct redis_link *link, const struct span *words, size_t n)
 {
-    struct buf command;
+    const char *texts[REDIS_WORDS_MAX];
+    size_t lens[REDIS_WORDS_MAX];
+    char *command = NULL;
 
     if (link->state != REDIS_LINK_UP)
         return;
-    buf_init(&command, OUT_LIMIT_BYTES);
-    buf_printf(&command, "*%zu\r\n", n);
+    if (n > REDIS_WORDS_MAX)
+        abort();
     for (size_t i = 0; i < n; i++) {
-        buf_printf(&command, "$%zu\r\n", words[i].len);
-        buf_append_span(&command, words[i]);
-        buf_append_cstr(&command, "\r\n");
+        texts[i] = words[i].ptr;
+        lens[i] = words[i].len;
     }
-    if (command.overflowed)
-        redis_link_fail(link, "a command is too long");
-    else if (link->tls == NULL)
-        buf_append_span(&link->out, buf_span(&command));
-    else if (SSL_write(link->tls, command.data, (int)command.len) <= 0)
-        fail_tls(link);
-    buf_free(&command);
-    if (link->state == REDIS_LINK_UP)
-        flush(link);
+    int len = redisFormatCommandArgv(&command, (int)n, texts, lens);
+    if (len < 0)
+        abort();
+    send_command(link, command, (size_t)len);
+    explicit_bzero(command, (size_t)len);
+    redisFreeCommand(command);
+}
+
+/* What TLS makes of bytes from the socket: how many, 0 for none now, or down. */
+static size_t receive_over_tls(struct redis_link *link, char *bytes, size_t room)
+{
+    do {
+        size_t n = 0;
+        ERR_clear_error();
+        int r = SSL_read_ex(link->tls, bytes, room, &n);
+        int cause = SSL_get_error(link->tls, r);
+        if (r == 1)
+            return n;
+        if (cause == SSL_ERROR_ZERO_RETURN) {
+            redis_link_fail(link, "it closed the connection");
+            return 0;
+        }
+        if (cause != SSL_ERROR_WANT_READ) {
+            fail_tls(link);
+            return 0;
+        }
+    } while (feed_tls(link));
+    return 0;
 }
 
 /* More bytes for the reader: false for none now, or down. */
 static bool refill(struct redis_link *link)
 {
-    size_t n = 0;
-
-    if (link->tls == NULL) {
-        n = receive(link, link->in, sizeof(link->in));
-        link->unread = span_of(link->in, n);
-        return n > 0;
-    }
-    do {
-        ERR_clear_error();
-        int r = SSL_read_ex(link->tls, link->in, sizeof(link->in), &n);
-        int cause = SSL_get_error(link->tls, r);
-        if (r == 1) {
-            link->unread = span_of(link->in, n);
-            return true;
-        }
-        if (cause == SSL_ERROR_ZERO_RETURN) {
-            redis_link_fail(link, "it closed the connection");
-            return false;
-        }
-        if (cause != SSL_ERROR_WANT_READ) {
-            fail_tls(link);
-            return false;
-        }
-    } while (feed_tls(link));
-    return false;
+    char bytes[RECEIVE_BYTES];
+    size_t n = link->tls == NULL ? receive(link, bytes, sizeof(bytes))
+                                 : receive_over_tls(link, bytes, sizeof(bytes));
+    if (n > 0 && redisReaderFeed(link->reader, bytes, n) != REDIS_OK)
+        abort();
+    link->unfinished_bytes += n;
+    return n > 0;
 }
 
-bool redis_link_receive(struct redis_link *link, const struct redis_reply **reply)
+redisReply *redis_link_receive(struct redis_link *link)
 {
     while (link->state == REDIS_LINK_UP) {
-        int r = redis_reader_take(&link->reader, &link->unread);
-        if (r == 1) {
-            *reply = &link->reader.reply;
-            return true;
-        }
-        if (r != 0)
+        void *reply = NULL;
+        if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
             redis_link_fail(link, "it does not speak as Redis does");
-        else if (!refill(link))
+        } else if (reply != NULL) {
+            link->unfinished_bytes = link->reader->len - link->reader->pos;
+            return reply;
+        } else if (link->unfinished_bytes > REDIS_REPLY_LIMIT_BYTES) {
+            link->is_reply_too_long = true;
+            redis_link_fail(link, "it sends a reply of more than %d bytes", REDIS_REPLY_LIMIT_BYTES);
+        } else if (!refill(link)) {
             break;
+        }
     }
     link->receives_left = RECEIVES_MAX;
-    return false;
+    return NULL;
 }
 
 unsigned redis_link_greet(struct redis_link *link)
@@ -416,7 +471,7 @@ short redis_link_events(const struct redis_link *link)
 {
     if (link->state == REDIS_LINK_CONNECTING)
         return POLLOUT;
-    return link->out.len > 0 ? POLLIN | POLLOUT : POLLIN;
+    return link->out_len > 0 ? POLLIN | POLLOUT : POLLIN;
 }
 
 void redis_link_wait(struct redis_link *link, unsigned timeout_ms)

@@ -2,19 +2,31 @@
  * One connection to Redis, plain or over TLS. Nothing waits but redis_link_wait: it
  * is driven by redis_link_step whenever its descriptor is ready. What has failed stays
  * so until it is opened again.
+ *
+ * hiredis writes the commands and reads the replies; the socket is ours, so that names
+ * are looked up and connections made without waiting. What it may allocate for a reply
+ * is bounded, whatever lengths are announced.
  */
 #ifndef CORE_STORE_REDIS_LINK_INTERNAL_H
 #define CORE_STORE_REDIS_LINK_INTERNAL_H
 
+#include <hiredis/hiredis.h>
 #include <netdb.h>
 #include <openssl/types.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "core/base/buf.h"
+#include "core/base/span.h"
 #include "core/store/lookup_internal.h"
-#include "core/store/redis_reply_internal.h"
 #include "core/store/redis_url_internal.h"
 
-enum { REDIS_TROUBLE_BYTES = 160 };
+enum {
+    REDIS_TROUBLE_BYTES = 160,
+    REDIS_WORDS_MAX = 16,    /* of a command */
+    REDIS_ELEMENTS_MAX = 64, /* of an array, also of one inside another */
+    REDIS_REPLY_LIMIT_BYTES = 64 * 1024,
+    REDIS_OUT_BYTES = 16 * 1024, /* commands that the socket has not taken yet */
+};
 
 enum redis_link_state {
     REDIS_LINK_DOWN,
@@ -27,6 +39,7 @@ enum redis_link_state {
 struct redis_link {
     enum redis_link_state state;
     char trouble[REDIS_TROUBLE_BYTES]; /* why it is down: no password, nothing that Redis chose */
+    bool is_reply_too_long;            /* that is why: longer than REDIS_REPLY_LIMIT_BYTES */
 
     /* Its own. */
     const struct redis_address *address;
@@ -36,11 +49,12 @@ struct redis_link {
     SSL_CTX *tls_settings;
     SSL *tls;
     BIO *from_peer, *to_peer; /* of tls */
-    struct buf out;           /* bytes for the socket */
-    struct redis_reader reader;
-    struct span unread; /* bytes of `in` that the reader has not seen */
+    redisReader *reader;
+    redisReplyObjectFunctions reply_functions; /* of the reader */
+    size_t unfinished_bytes;                   /* that have come since the last whole reply */
     unsigned receives_left;
-    char in[4096];
+    size_t out_len;
+    char out[REDIS_OUT_BYTES]; /* for the socket; it never moves, so that no copy of a password stays */
 };
 
 /* `address` outlives it. */
@@ -52,13 +66,13 @@ void redis_link_open(struct redis_link *link);
 /* Goes on as far as that is possible without waiting. */
 enum redis_link_state redis_link_step(struct redis_link *link);
 
-/* Sends a command of n words, when the link is up; what the socket does not take is sent by
- * redis_link_step. */
+/* Sends a command of n words, at most REDIS_WORDS_MAX, when the link is up; what the socket does
+ * not take is sent by redis_link_step. No copy of it stays. */
 void redis_link_send(struct redis_link *link, const struct span *words, size_t n);
 
-/* The next reply: true, and *reply holds until the next call. False: there is none yet, or
- * the link is down. Takes a bounded number of bytes in all until it says false. */
-bool redis_link_receive(struct redis_link *link, const struct redis_reply **reply);
+/* The next reply, to be freed with freeReplyObject. NULL: there is none yet, or the link is
+ * down. Takes a bounded number of bytes in all until it says NULL. */
+redisReply *redis_link_receive(struct redis_link *link);
 
 /* Sends what comes first on a connection: AUTH and SELECT, as the address wants them. The
  * number of replies to expect, each the status OK. */

@@ -88,6 +88,17 @@ void subscription_close(struct subscription *s)
 
 /* --- what Redis says --- */
 
+/* Empty for what has none. */
+static struct span text_of(const redisReply *reply)
+{
+    return span_of(reply->str, reply->len);
+}
+
+static bool is_text(const redisReply *reply, const char *text)
+{
+    return reply->type == REDIS_REPLY_STRING && span_is(text_of(reply), text);
+}
+
 /* The beginning of an error, by which it is known: a word of ours to pass on. The rest is Redis's
  * own text, and might repeat what it was sent. */
 static const char *error_word(struct span text)
@@ -102,47 +113,45 @@ static const char *error_word(struct span text)
     return "an error";
 }
 
-static bool is_ok(const struct redis_reply *reply)
+static bool is_ok(const redisReply *reply)
 {
-    return !reply->is_array && reply->element[0].kind == REDIS_STATUS &&
-           span_is(reply->element[0].text, "OK");
+    return reply->type == REDIS_REPLY_STATUS && span_is(text_of(reply), "OK");
 }
 
-static bool is_push(const struct redis_reply *reply, const char *kind, size_t n)
+static bool is_push(const redisReply *reply, const char *kind, size_t n)
 {
-    return reply->is_array && reply->n == n && reply->element[0].kind == REDIS_TEXT &&
-           span_is(reply->element[0].text, kind);
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == n && is_text(reply->element[0], kind);
 }
 
-static bool is_of_channel(const struct subscription *s, const struct redis_reply *reply)
+static bool is_of_channel(const struct subscription *s, const redisReply *push)
 {
-    return reply->element[1].kind == REDIS_TEXT && span_is(reply->element[1].text, s->channel);
+    return is_text(push->element[1], s->channel);
 }
 
-static void fail_reply(struct subscription *s, const struct redis_reply *reply)
+static void fail_reply(struct subscription *s, const redisReply *reply)
 {
-    if (!reply->is_array && reply->element[0].kind == REDIS_ERROR)
-        redis_link_fail(&s->link, "it answers with %s", error_word(reply->element[0].text));
+    if (reply->type == REDIS_REPLY_ERROR)
+        redis_link_fail(&s->link, "it answers with %s", error_word(text_of(reply)));
     else
         redis_link_fail(&s->link, "it does not speak as Redis does");
 }
 
-static enum store_news take_message(struct subscription *s, const struct redis_element *payload)
+static enum store_news take_message(struct subscription *s, const redisReply *payload)
 {
     struct invalidation news;
-    if (s->keys != NULL && payload->kind == REDIS_TEXT && !payload->is_too_long &&
-        invalidation_read(payload->text, s->keys, &news) == 0)
+    if (s->keys != NULL && payload->type == REDIS_REPLY_STRING &&
+        invalidation_read(text_of(payload), s->keys, &news) == 0)
         return STORE_NEWS_PUBSUB;
     s->refused++;
     return STORE_NEWS_NONE;
 }
 
-static enum store_news take_reply(struct subscription *s, const struct redis_reply *reply)
+static enum store_news take_reply(struct subscription *s, const redisReply *reply)
 {
     s->heard_us = clock_monotonic_us();
     s->asked_us = 0;
     if (s->state == SUBSCRIPTION_STANDING && is_push(reply, "message", 3) && is_of_channel(s, reply))
-        return take_message(s, &reply->element[2]);
+        return take_message(s, reply->element[2]);
     if (s->state == SUBSCRIPTION_STANDING && is_push(reply, "pong", 2))
         return STORE_NEWS_NONE;
     if (s->state == SUBSCRIPTION_OPENING && s->replies_awaited > 0 && is_ok(reply)) {
@@ -219,19 +228,24 @@ static void watch_clock(struct subscription *s)
 static enum store_news talk(struct subscription *s)
 {
     enum store_news news = STORE_NEWS_NONE;
-    const struct redis_reply *reply;
+    redisReply *reply;
 
     if (redis_link_step(&s->link) == REDIS_LINK_UP && !s->has_greeted)
         greet(s);
-    while (redis_link_receive(&s->link, &reply)) {
+    while ((reply = redis_link_receive(&s->link)) != NULL) {
         enum store_news heard = take_reply(s, reply);
+        freeReplyObject(reply);
         if (heard > news)
             news = heard;
     }
     if (s->link.state != REDIS_LINK_DOWN)
         watch_clock(s);
-    if (s->link.state == REDIS_LINK_DOWN)
+    if (s->link.state == REDIS_LINK_DOWN) {
+        /* Nobody waits for its end: what it may have said is read after the reconnection. */
+        if (s->state == SUBSCRIPTION_STANDING && s->link.is_reply_too_long)
+            s->refused++;
         rest(s);
+    }
     return news;
 }
 
@@ -302,25 +316,37 @@ enum store_news subscription_listen(struct subscription *s)
 
 /* --- what we say --- */
 
-/* True: the reply to PUBLISH was heard. */
-static bool await_published(struct redis_link *link, unsigned replies_awaited, uint64_t until_us)
+/* The next reply; NULL: none in time. */
+static redisReply *await_reply(struct redis_link *link, uint64_t until_us)
 {
-    const struct redis_reply *reply;
+    redisReply *reply;
 
-    for (;;) {
-        while (redis_link_receive(link, &reply)) {
-            if (replies_awaited == 0)
-                return !reply->is_array && reply->element[0].kind == REDIS_INTEGER;
-            if (!is_ok(reply))
-                return false;
-            replies_awaited--;
-        }
+    while ((reply = redis_link_receive(link)) == NULL) {
         uint64_t now = clock_monotonic_us();
         if (link->state != REDIS_LINK_UP || now >= until_us)
-            return false;
+            return NULL;
         redis_link_wait(link, (unsigned)((until_us - now) / US_PER_MS) + 1);
         redis_link_step(link);
     }
+    return reply;
+}
+
+static bool await_reply_of(struct redis_link *link, int type, uint64_t until_us)
+{
+    redisReply *reply = await_reply(link, until_us);
+    bool is_of_type = reply != NULL && reply->type == type;
+    freeReplyObject(reply);
+    return is_of_type;
+}
+
+/* True: the reply to PUBLISH was heard, after those to what came before it. */
+static bool await_published(struct redis_link *link, unsigned replies_before, uint64_t until_us)
+{
+    for (unsigned i = 0; i < replies_before; i++) {
+        if (!await_reply_of(link, REDIS_REPLY_STATUS, until_us))
+            return false;
+    }
+    return await_reply_of(link, REDIS_REPLY_INTEGER, until_us);
 }
 
 static bool await_link(struct redis_link *link, uint64_t until_us)
@@ -348,9 +374,9 @@ bool subscription_publish(struct subscription *s, const struct invalidation *new
     buf_init(&payload, INVALIDATION_LIMIT_BYTES);
     if (invalidation_write(news, s->keys, &payload) == 0 && await_link(&link, until_us)) {
         const struct span words[] = { span_cstr("PUBLISH"), span_cstr(s->channel), buf_span(&payload) };
-        unsigned replies_awaited = redis_link_greet(&link);
+        unsigned replies_before = redis_link_greet(&link);
         redis_link_send(&link, words, 3);
-        is_out = await_published(&link, replies_awaited, until_us);
+        is_out = await_published(&link, replies_before, until_us);
     }
     buf_free(&payload);
     redis_link_free(&link);

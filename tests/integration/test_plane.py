@@ -204,7 +204,7 @@ def test_messages_that_do_not_verify_change_nothing_and_are_counted(plane):
         "empty": "",
         "binary": bytes(range(256)),
         "oversized": good + " " * 2000,
-        "of 20 MB": "x" * 20_000_000,
+        "long": good + " " * 60_000,
         "nested": "[" * 900,
     }
     before = [instance.counters() for instance in plane.instances]
@@ -220,6 +220,17 @@ def test_messages_that_do_not_verify_change_nothing_and_are_counted(plane):
     for instance, then in zip(plane.instances, before):
         assert instance.counters() == then | {"refused": then["refused"] + len(bad)}
         assert instance.gateway.checks()["redis"] == "ok"
+
+
+def test_a_message_of_20_mb_is_counted_and_its_connection_made_again(plane):
+    before = [instance.counters() for instance in plane.instances]
+    with plane.load():
+        plane.publish("x" * 20_000_000)
+        for instance, then in zip(plane.instances, before):
+            changed = {name: then[name] + 1 for name in ("refused", "connections")}
+            wait_until(lambda one=instance, now=then | changed: one.counters() == now, "it is subscribed again")
+        plane.wait_healthy()
+        plane.assert_told()
 
 
 def test_news_of_what_has_not_changed_changes_nothing(plane):
