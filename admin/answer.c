@@ -110,7 +110,8 @@ bool admin_limit(struct admin_turn *turn, size_t preset, size_t *out)
 {
     struct span text;
     long long limit = (long long)preset;
-    if (request_query(&turn->request, "limit", &text) && (!json_int(text, &limit) || limit < 1 || limit > LIMIT_MAX)) {
+    if (request_query(&turn->request, "limit", &text) &&
+        (!json_int(text, &limit) || limit < 1 || limit > LIMIT_MAX)) {
         admin_fail(turn,
                    &(struct failure){ .kind = FAILURE_INVALID_REQUEST,
                                       .message = "limit is expected to be a whole number from 1 to 1000." });

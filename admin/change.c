@@ -84,6 +84,7 @@ static void log_write(const struct admin_turn *turn, const struct admin_change *
     jw_member_cstr(w, "version", outcome->version);
     jw_member_uint(w, "key_count", change->key_count);
     jw_member_bool(w, "is_published", outcome->is_published);
+    log_field_text(w, "source_address", span_cstr(conn_param(turn->request.conn, "REMOTE_ADDR")));
     jw_member_cstr(w, "request_id", turn->request.id);
     log_end();
 }

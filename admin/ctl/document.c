@@ -20,8 +20,9 @@ int document_admit(const struct invocation *call, const struct session *session,
     if (r == 0)
         return CTL_OK;
     ctl_print_faults(&faults);
-    return ctl_fail(call, CTL_REFUSED, "%s was refused: %zu faults; nothing was changed", entry_name(id),
-                    faults.count + faults.dropped);
+    size_t n = faults.count + faults.dropped;
+    return ctl_fail(call, CTL_REFUSED, "%s was refused: %zu fault%s; nothing was changed", entry_name(id), n,
+                    n == 1 ? "" : "s");
 }
 
 /* Callers' keys by the beginnings of their digests. */

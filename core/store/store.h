@@ -105,7 +105,7 @@ struct store_outcome {
  * so that what is in force is always in them), and then the news was published.
  * ERR_CONFLICT: the version differs; out->version says what it is. ERR_SYSTEM: it may
  * have happened only where the server went away at the very commit, and the text says so.
- * A file that was edited in place is saved in the history before it is replaced.
+ * A file that was edited in place is saved in the history before it is replaced, a row when it is edited.
  * Waits for other writers.
  */
 int store_put(struct store *store, const struct store_change *change, struct store_outcome *out,

@@ -247,7 +247,7 @@ def test_each_change_is_on_record_with_who_what_and_from_where(admin):
     logged = admin.wait_for_log("admin_write", version=line["versionAfter"])
     assert logged["action"] == "patch"
     assert (logged["actor"], logged["object"], logged["key_count"]) == ("token", "LLM_ROUTER_CONFIG", 1)
-    assert logged["request_id"] == "change-of-mine"
+    assert (logged["source_address"], logged["request_id"]) == ("127.0.0.1", "change-of-mine")
     assert_clean([plaintext, admin.token], {"log": admin.process.log.read_bytes(), "audit": json.dumps(line).encode()})
 
 

@@ -94,6 +94,18 @@ def test_without_redis_a_put_is_found_by_asking(plane, record_property):
     assert max(took) < LIMIT_S
 
 
+def test_a_value_that_is_edited_in_the_database_is_served_as_a_version_of_its_own(plane):
+    _, before = plane.put(tree())
+    edit = "UPDATE config_kv SET value = value || ' ' WHERE key = 'LLM_ROUTER_CONFIG' RETURNING version"
+    with plane.load():
+        [edited] = plane.postgres.sql(edit, plane.database)
+        assert edited != before
+        for instance in plane.instances:
+            wait_until(lambda one=instance: one.has_switched(edited), "what was edited is in force", LIMIT_S)
+    saved = f"SELECT author, value LIKE '% ' FROM config_kv_history WHERE version = '{edited}'"
+    assert plane.postgres.sql(saved, plane.database) == ["postgres:postgres|t"]
+
+
 def test_the_rows_of_instances_say_who_has_switched(plane):
     _, version = plane.put(tree())
 

@@ -281,6 +281,43 @@ START_TEST(a_value_edited_by_hand_changes_the_stamp)
 }
 END_TEST
 
+START_TEST(a_value_edited_by_hand_is_a_version_with_its_author_and_its_line_of_the_audit_log)
+{
+    struct store_value before, edited, saved;
+    struct store_version versions[3];
+    size_t n, total;
+    must_put("1");
+    ck_assert_int_eq(get(&before), 0);
+    sql("UPDATE config_kv SET value = 'edited'");
+    ck_assert_int_eq(get(&edited), 0);
+    ck_assert_str_ne(edited.version, before.version);
+    must_put("2");
+
+    ck_assert_int_eq(store_versions(store, "K", 3, arena, versions, &n, &total, &e), 0);
+    ck_assert_uint_eq(n, 3);
+    ck_assert_str_eq(versions[1].version, edited.version);
+    ck_assert_str_eq(versions[1].author, "postgres:postgres");
+    ck_assert_int_eq(store_get_version(store, "K", edited.version, arena, &saved, &e), 0);
+    ck_assert(span_is(saved.raw, "edited"));
+    ck_assert_str_eq(sql("SELECT actor || ' ' || action FROM admin_audit_log ORDER BY id OFFSET 1 LIMIT 1"),
+                     "postgres:postgres edit");
+    ck_assert_str_eq(sql("SELECT version_before FROM admin_audit_log ORDER BY id OFFSET 1 LIMIT 1"),
+                     before.version);
+}
+END_TEST
+
+START_TEST(a_row_that_is_touched_and_not_edited_keeps_its_version)
+{
+    struct store_value before, after;
+    must_put("1");
+    ck_assert_int_eq(get(&before), 0);
+    sql("UPDATE config_kv SET value = value, updated_at = now()");
+    ck_assert_int_eq(get(&after), 0);
+    ck_assert_str_eq(after.version, before.version);
+    ck_assert_str_eq(sql("SELECT count(*) FROM config_kv_history"), "1");
+}
+END_TEST
+
 static const char *const addresses[] = {
     "postgresql://u:s3cret@s3cret@127.0.0.1:1/db",
     "postgresql://u:s3cret/s3cret@127.0.0.1:1/db",
@@ -546,6 +583,8 @@ int main(void)
     tcase_add_loop_test(tests, bytes_that_are_no_text_are_refused_and_change_nothing, 0, COUNT(no_texts));
     tcase_add_test(tests, changes_that_are_no_json_are_refused_and_change_nothing);
     tcase_add_test(tests, a_value_edited_by_hand_changes_the_stamp);
+    tcase_add_test(tests, a_value_edited_by_hand_is_a_version_with_its_author_and_its_line_of_the_audit_log);
+    tcase_add_test(tests, a_row_that_is_touched_and_not_edited_keeps_its_version);
     tcase_add_loop_test(tests, no_text_of_an_error_has_the_password, 0, COUNT(addresses));
     tcase_add_test(tests, a_role_that_is_refused_is_said_without_its_password);
     tcase_add_loop_test(tests, a_writer_that_is_killed_between_two_steps_leaves_all_of_a_change_or_nothing, 0,
