@@ -101,7 +101,8 @@ class Process:
         return False
 
     def stop(self, timeout=10.0):
-        """Ends the process, and asserts that it went by itself and left nothing running."""
+        """Ends the process, and asserts that it went by itself, left nothing running and
+        was not broken: what leaked is said at the very end."""
         if self.is_running():
             self.signal(signal.SIGTERM)
         try:
@@ -113,6 +114,9 @@ class Process:
             except ProcessLookupError:
                 pass
             self._child.wait(5)
+        text = self.log_text()
+        for word in BROKEN:
+            assert word not in text, f"{self._child.args[0]} is broken:\n{text}"
 
     def children(self):
         return [int(pid) for pid in self._list_children("pid=").split()]

@@ -1,5 +1,7 @@
-"""`make run`: ready by itself, serves both models, leaves nothing running; on either store."""
+"""`make run`: ready by itself, serves its models, leaves nothing running; on either store."""
 
+import array
+import io
 import json
 import os
 import shutil
@@ -7,13 +9,16 @@ import signal
 import socket
 import subprocess
 import tempfile
+import wave
 from pathlib import Path
 
 import pytest
 
 import chat
+import speech
 from http_client import Call, format_request
 from processes import BUILD, ROOT, KeptPort, program, wait_until
+from providers import sound
 
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -55,11 +60,20 @@ class Demonstration:
         wait_until(lambda: self.says("Ready on") or self.child.poll() is not None, "the demonstration is ready", 60)
         assert self.child.poll() is None, self.log.read_text()
 
-    def ask(self, model, stream=False):
+    def headers(self):
         key = (self.run_dir / "caller.key").read_text().strip()
-        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        return {"authorization": f"Bearer {key}", "content-type": "application/json"}
+
+    def ask(self, model, stream=False):
         body = json.dumps(chat.request(model, stream)).encode()
-        return Call(self.port, format_request("POST", "/v1/chat/completions", headers, body)).reply()
+        return Call(self.port, format_request("POST", "/v1/chat/completions", self.headers(), body)).reply()
+
+    def say(self, model="demo-tts", **members):
+        body = json.dumps(speech.request(model, **members)).encode()
+        return Call(self.port, format_request("POST", "/v1/audio/speech", self.headers(), body)).reply()
+
+    def voices(self, query):
+        return Call(self.port, format_request("GET", f"/v1/audio/voices{query}", self.headers())).reply().json()["voices"]
 
     def processes(self):
         """What runs in its session."""
@@ -114,6 +128,35 @@ def test_it_is_ready_by_itself_and_serves_both_models(demonstrate, store):
     assert not readable, readable
 
 
+def assert_heard(audio):
+    """A WAV file with a sound of some length in it."""
+    with wave.open(io.BytesIO(audio)) as file:
+        assert (file.getnchannels(), file.getsampwidth()) == (1, 2)
+        samples = array.array("h", file.readframes(file.getnframes()))
+        assert len(samples) / file.getframerate() > 0.3
+        assert max(map(abs, samples)) > 3000
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_it_speaks_with_every_voice_that_it_lists(demonstrate, store):
+    demo = demonstrate(STORE=store)
+    demo.wait_ready()
+    voices = demo.voices("?model=demo-tts")
+    assert voices == demo.voices("")
+    assert {"alloy", "coral", "onyx"} <= {voice["id"] for voice in voices}
+    for voice in voices:
+        reply = demo.say(voice=voice["id"], response_format="wav")
+        assert (reply.status, reply.is_whole, reply.headers["content-type"]) == (200, True, "audio/wav")
+        assert_heard(reply.body)
+    by_default = demo.say(..., response_format="wav")
+    assert_heard(by_default.body)
+    events = speech.payloads(demo.say(response_format="wav", stream_format="sse").body)
+    assert speech.audio_of(events) == by_default.body
+    as_mp3 = demo.say()
+    assert (as_mp3.status, as_mp3.headers["content-type"]) == (200, "audio/mpeg")
+    assert sound.decode(as_mp3.body) > 0.3
+
+
 def test_on_postgres_its_processes_know_one_store(demonstrate):
     demo = demonstrate(STORE="postgres")
     demo.wait_ready()
@@ -134,12 +177,16 @@ def test_the_commands_that_it_prints_work(demonstrate):
     demo = demonstrate()
     demo.wait_ready()
     commands = [part for part in demo.log.read_text().split("\n\n") if part.startswith("curl ")]
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
         done = subprocess.run(
             command, shell=True, cwd=demo.run_dir.parent, capture_output=True, text=True, timeout=30, check=False
         )
-        assert "Hello!" in done.stdout, done
+        assert done.returncode == 0, done
+        if "/audio/speech" in command:
+            assert_heard((demo.run_dir.parent / "hello.wav").read_bytes())
+        else:
+            assert "Hello!" in done.stdout, done
 
 
 @pytest.mark.parametrize("store, number", [("embedded", number) for number in SIGNALS] + [("postgres", signal.SIGINT)])

@@ -1,5 +1,6 @@
 """OpenAI's own client library for JavaScript, at both mounts."""
 
+import base64
 import json
 import shutil
 import subprocess
@@ -8,15 +9,19 @@ import time
 import pytest
 
 import chat
+import speech
 from gateway import MOUNTS
 from processes import BUILD, ROOT
-from scripts import answer, close, data, hang, head, pause, stream
-from tree import Tree, hostile, model
+from providers import sound
+from scripts import answer, close, data, end, hang, head, pause, stream
+from speech import MP3
+from tree import Tree, hostile, model, speaker
 
 HERE = ROOT / "tests" / "integration" / "node"
 TREE = Tree(
     model("m", hostile("a", "k1")),
     model("two", hostile("a", "k1"), hostile("b", "k2")),
+    speech=[speaker("speaks", "openai", hostile("a", "k1"), hostile("b", "k2"))],
     perAttemptTimeoutMs=1000,
     streamIdleTimeoutMs=1000,
 )
@@ -58,7 +63,15 @@ def client(gateway, request, library):
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)
 
+    def say(in_pieces=False, job=None, **members):
+        body = speech.request("speaks", **members)
+        result = ask(job={"wants": "speech", "body": body, "inPieces": in_pieces} | (job or {}))
+        result["audio"] = base64.b64decode(result.get("done", ""))
+        result["audio"] += b"".join(base64.b64decode(piece) for _, piece in result["chunks"])
+        return result
+
     ask.mount = request.param
+    ask.say = say
     return ask
 
 
@@ -174,6 +187,62 @@ def test_the_library_does_not_retry_what_no_retry_can_help(gateway, client):
 def test_an_aborted_stream_cancels_the_upstream(gateway, client):
     gateway.script("m", "k1", [head(), data(chat.HELLO), data(chat.WORLD), hang()])
     result = client(stream=True, job={"abortAfterChunks": 1})
+    ended = time.monotonic()
+    assert result["aborted"] and "error" not in result
+    assert gateway.upstream.wait_record().wait_closed(2) < ended + 0.4, "the upstream outlived the client"
+
+
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in pieces"])
+@pytest.mark.parametrize("kind", ["mp3", "wav"])
+def test_speech_can_be_played(gateway, client, kind, in_pieces):
+    audio = sound.tone(kind, 24000, 1.5)
+    gateway.script("speaks", "k1", answer(200, audio, {"content-type": "application/octet-stream"}))
+    result = client.say(in_pieces, response_format=kind, speed=1.25)
+    assert "error" not in result
+    assert result["audio"] == audio
+    assert result["contentType"] == {"mp3": "audio/mpeg", "wav": "audio/wav"}[kind]
+    assert sound.decode(result["audio"]) == pytest.approx(1.5, abs=0.1)
+    sent = json.loads(gateway.upstream.records[0].body)
+    assert (sent["voice"], sent["response_format"], sent["speed"]) == ("alloy", kind, 1.25)
+    event = gateway.spool.wait_event(result["requestID"])
+    assert (event["end"], event["client"], event["endpoint"]) == ("done", "openai-node", "audio/speech")
+
+
+def test_speech_is_played_as_it_comes(gateway, client):
+    audio = speech.audio(4000)
+    gateway.script("speaks", "k1", [head(200, MP3), data(audio[:1000]), pause(0.6), data(audio[1000:]), end()])
+    result = client.say(in_pieces=True)
+    assert result["audio"] == audio
+    times_ms = [at_ms for at_ms, _ in result["chunks"]]
+    assert times_ms[-1] > 600
+    assert times_ms[-1] - times_ms[0] > 300, "the first piece waited for the last"
+
+
+def test_speech_falls_back_unseen(gateway, client):
+    gateway.script("speaks", "k1", answer(401, "{}"))
+    gateway.script("speaks", "k2", answer(200, speech.audio(4000), MP3))
+    assert client.say()["audio"] == speech.audio(4000)
+
+
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in pieces"])
+def test_speech_that_broke_off_is_an_error(gateway, client, in_pieces):
+    gateway.script("speaks", "k1", [head(200, MP3), data(speech.audio(4000)), pause(0.05), close()])
+    result = client.say(in_pieces)
+    assert result["error"], result
+    assert len(gateway.upstream.records) == 1
+
+
+def test_a_refusal_of_speech_is_the_librarys_own_error(gateway, client):
+    error = client.say(input="x" * 4097)["error"]
+    assert (error["name"], error["status"]) == ("BadRequestError", 400)
+    assert error["requestID"]
+    if client.mount == "/v1":
+        assert "4097" in error["message"]
+
+
+def test_aborted_speech_cancels_the_upstream(gateway, client):
+    gateway.script("speaks", "k1", [head(200, MP3), data(speech.audio(4000)), hang()])
+    result = client.say(in_pieces=True, job={"abortAfterChunks": 1})
     ended = time.monotonic()
     assert result["aborted"] and "error" not in result
     assert gateway.upstream.wait_record().wait_closed(2) < ended + 0.4, "the upstream outlived the client"

@@ -1,8 +1,11 @@
 // One request with OpenAI's client library, as the JSON on standard input says;
 // what came of it goes to standard output, as JSON.
 //
-//   { baseURL, apiKey, wants?: 'models', body, maxRetries?, abortAfterChunks? }
-//   -> { chunks, models?, done?, requestID?, aborted?, error?: { name, status, code, requestID, message } }
+//   { baseURL, apiKey, wants?: 'models' | 'speech', body, inPieces?, maxRetries?, abortAfterChunks? }
+//   -> { chunks, models?, done?, requestID?, contentType?, aborted?, error?: { name, status, code, requestID, message } }
+//
+// Of speech, `done` is the whole of it, in base64; with inPieces it is `chunks`, each
+// with the milliseconds since the request: [milliseconds, base64].
 import OpenAI from 'openai';
 
 const input = [];
@@ -16,9 +19,30 @@ const client = new OpenAI({
   timeout: 20000,
 });
 const result = { chunks: [] };
+
+async function speak() {
+  const begun = performance.now();
+  const reply = await client.audio.speech.create(job.body);
+  result.requestID = reply.headers.get('x-request-id');
+  result.contentType = reply.headers.get('content-type');
+  if (!job.inPieces) {
+    result.done = Buffer.from(await reply.arrayBuffer()).toString('base64');
+    return;
+  }
+  for await (const piece of reply.body) {
+    result.chunks.push([performance.now() - begun, Buffer.from(piece).toString('base64')]);
+    if (result.chunks.length === job.abortAfterChunks) {
+      result.aborted = true;
+      return; // which cancels the body
+    }
+  }
+}
+
 try {
   if (job.wants === 'models') {
     result.models = (await client.models.list()).data.map((model) => model.id);
+  } else if (job.wants === 'speech') {
+    await speak();
   } else if (!job.body.stream) {
     result.done = await client.chat.completions.create(job.body);
     result.requestID = result.done._request_id;
