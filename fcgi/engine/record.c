@@ -99,6 +99,7 @@ static int unpack_params(struct record_reader *r)
             return ERR_FORMAT; /* a NUL would make another text of it */
         at = put_text(put_text(at, name), value);
     }
+    explicit_bzero(at, r->params_len - (size_t)(at - r->params)); /* which a reset would not find any more */
     r->params_len = (size_t)(at - r->params);
     return 0;
 }
