@@ -94,6 +94,8 @@ static int read_params(struct conn *conn)
     while (r == 0 && !conn->reader.has_params) {
         ssize_t n = receive(conn, NULL, 0, deadline);
         r = n < 0 ? (int)n : take(conn, 0, &body);
+        if (r == 0 && !conn->reader.has_params && clock_monotonic_us() >= deadline)
+            r = ERR_TIMEOUT; /* it keeps sending, so that receive never waits */
     }
     return r;
 }

@@ -431,6 +431,18 @@ START_TEST(parameters_that_drip_cost_no_more_than_the_stall_bound)
 }
 END_TEST
 
+START_TEST(parameters_that_are_never_waited_for_have_the_stall_bound_too)
+{
+    enum { LARGE_BYTES = 64 * 1024 };
+    char *large = pattern(LARGE_BYTES);
+    large[LARGE_BYTES] = '\0';
+    wire_head(&wire, (const char *const[]){ "LARGE", large, NULL });
+    wire_send(front, &wire);
+    ck_assert_int_eq(conn_begin(&conn, conn.fd, 0), ERR_TIMEOUT);
+    free(large);
+}
+END_TEST
+
 START_TEST(parameters_beyond_the_bound_are_dropped_and_the_request_goes_on)
 {
     struct player player = { .delay_ms = 0 };
@@ -940,6 +952,7 @@ int main(void)
     tcase_add_loop_test(reading, nonsense_is_refused_and_the_next_connection_is_served, 0, N_NONSENSE);
     tcase_add_test(reading, a_request_that_stops_half_way_costs_no_more_than_the_stall_bound);
     tcase_add_test(reading, parameters_that_drip_cost_no_more_than_the_stall_bound);
+    tcase_add_test(reading, parameters_that_are_never_waited_for_have_the_stall_bound_too);
     tcase_add_test(reading, parameters_beyond_the_bound_are_dropped_and_the_request_goes_on);
     tcase_add_test(reading, nothing_of_a_request_stays_in_memory);
     tcase_add_loop_test(reading, a_process_that_is_stopped_and_goes_on_loses_no_request, 0, 2);
