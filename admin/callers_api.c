@@ -6,8 +6,6 @@
 #include "core/config/caller_keys.h"
 #include "core/json/writer.h"
 
-enum { ROW_BYTES = 256 * 1024 }; /* a thousand names of models */
-
 static const struct entry_faults none;
 
 static const char no_such_key[] = "There is no caller key with this id.";
@@ -74,30 +72,13 @@ struct row_change {
     struct span shown; /* the new row, in the turn's arena */
 };
 
-/* The row as it may be shown; empty if it is not there. */
-static struct span shown_row(struct span raw, const char *id, struct arena *arena)
-{
-    struct caller_key key;
-    struct json_writer w;
-    struct buf text;
-
-    if (raw.len == 0 || caller_keys_find(raw, id, arena, &key) != 0)
-        return span_of("", 0);
-    buf_init(&text, ROW_BYTES);
-    jw_init(&w, &text);
-    caller_key_write(&key, &w);
-    struct span row = span_of(arena_span(arena, buf_span(&text)), text.len);
-    buf_free(&text);
-    return row;
-}
-
 static int show(struct admin_turn *turn, struct admin_change *change, const struct store_value *current,
                 struct arena *arena)
 {
     struct row_change *row = change->ctx;
     struct caller_key *keys;
-    change->before = shown_row(current->raw, row->id, arena);
-    change->after = shown_row(change->next, row->id, turn->request.arena);
+    change->before = caller_keys_show(current->raw, row->id, arena);
+    change->after = caller_keys_show(change->next, row->id, turn->request.arena);
     row->shown = change->after;
     return caller_keys_list(change->next, arena, &keys, &change->key_count);
 }

@@ -33,26 +33,11 @@ static int fail(const struct invocation *call, int code, struct span raw, const 
     }
 }
 
-/* The row as it may be shown; the empty span if there is none. */
-static struct span show_row(struct span raw, const char *id, struct arena *arena)
-{
-    struct caller_key key;
-    struct json_writer w;
-    struct buf text;
-    if (caller_keys_find(raw, id, arena, &key) != 0)
-        return span_of(NULL, 0);
-    buf_init(&text, ROW_LIMIT_BYTES);
-    jw_init(&w, &text);
-    caller_key_write(&key, &w);
-    struct span out = span_of(arena_span(arena, buf_span(&text)), text.len);
-    buf_free(&text);
-    return out;
-}
-
 static void diff_rows(const struct invocation *call, struct span before, struct span after, const char *id,
                       struct config_diff *out)
 {
-    config_diff(show_row(before, id, call->arena), show_row(after, id, call->arena), call->arena, out);
+    config_diff(caller_keys_show(before, id, call->arena), caller_keys_show(after, id, call->arena),
+                call->arena, out);
 }
 
 struct addition {

@@ -11,7 +11,10 @@
 #include "core/json/scan.h"
 #include "core/store/store.h"
 
-enum { CALLER_KEY_RANDOM_BYTES = 32 };
+enum {
+    CALLER_KEY_RANDOM_BYTES = 32,
+    SHOWN_LIMIT_BYTES = 2 * STORE_VALUE_LIMIT_BYTES, /* a row is as long as whoever wrote it laid it out */
+};
 
 static const char empty_document[] = "{\"keys\":[]}";
 
@@ -269,4 +272,20 @@ void caller_key_write(const struct caller_key *key, struct json_writer *w)
         jw_member_cstr(w, "createdAt", key->created_at);
     jw_member_cstr(w, "fingerprint", key->fingerprint);
     jw_end_object(w);
+}
+
+struct span caller_keys_show(struct span raw, const char *id, struct arena *arena)
+{
+    struct caller_key key;
+    struct json_writer w;
+    struct buf text;
+
+    if (raw.len == 0 || caller_keys_find(raw, id, arena, &key) != 0)
+        return span_of("", 0);
+    buf_init(&text, SHOWN_LIMIT_BYTES);
+    jw_init(&w, &text);
+    caller_key_write(&key, &w);
+    struct span row = span_of(arena_span(arena, buf_span(&text)), text.len);
+    buf_free(&text);
+    return row;
 }

@@ -59,4 +59,8 @@ int caller_keys_revoke(struct span raw, const char *id, struct arena *arena, str
 /* {"id", "owner", "models", "createdAt", "fingerprint"}: what may be shown. */
 void caller_key_write(const struct caller_key *key, struct json_writer *w);
 
+/* The same of the row with this id, as a text of its own in the arena; the empty span if there is
+ * none, or `raw` is not valid. */
+struct span caller_keys_show(struct span raw, const char *id, struct arena *arena);
+
 #endif

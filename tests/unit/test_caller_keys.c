@@ -211,6 +211,23 @@ START_TEST(what_is_shown_holds_the_beginning_of_the_hash_only)
 }
 END_TEST
 
+/* An administrator decides how a row is laid out; what is shown of it goes to the audit log. */
+START_TEST(a_row_is_shown_whole_however_it_is_laid_out)
+{
+    enum { BLANKS = 1024 * 1024 };
+    char *blanks = arena_calloc(arena, 1, BLANKS + 1);
+    memset(blanks, ' ', BLANKS);
+    ck_assert_int_eq(add("{\"keys\":[]}", arena_printf(arena, "{\"id\":\"x\",\"models\":[%s\"m\"]}", blanks)),
+                     0);
+    const char *shown = arena_printf(
+        arena, "{\"id\":\"x\",\"models\":[%s\"m\"],\"createdAt\":\"" NOW "\",\"fingerprint\":\"ba7816bf\"}",
+        blanks);
+    ck_assert(span_is(caller_keys_show(out, "x", arena), shown));
+    ck_assert_uint_eq(caller_keys_show(out, "y", arena).len, 0);
+    ck_assert_uint_eq(caller_keys_show(span_cstr("{}"), "x", arena).len, 0);
+}
+END_TEST
+
 START_TEST(a_row_admits_the_key_that_it_was_made_for)
 {
     char key[CALLER_KEY_TEXT_BYTES], digest[SHA256_HEX_BYTES];
@@ -237,6 +254,7 @@ int main(void)
                         COUNT(revoked));
     tcase_add_test(tests, the_last_key_leaves_an_empty_list);
     tcase_add_test(tests, owner_and_models_can_be_changed_and_taken_away);
+    tcase_add_test(tests, a_row_is_shown_whole_however_it_is_laid_out);
     tcase_add_loop_test(tests, nothing_else_of_a_row_can_be_changed, 0, COUNT(bad_patches));
     tcase_add_test(tests, who_is_not_there_is_not_found);
     tcase_add_loop_test(tests, a_document_that_is_not_valid_is_left_alone, 0, COUNT(broken));
