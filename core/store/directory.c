@@ -12,10 +12,7 @@
 #include "core/store/audit_internal.h"
 #include "core/store/jsonl_internal.h"
 
-enum {
-    AUDIT_LINE_BYTES = 32 * 1024 * 1024, /* a change may name every key of a tree */
-    AUDIT_READ_BYTES = 16 * 1024 * 1024,
-};
+enum { AUDIT_LINE_BYTES = 2 * STORE_CHANGES_LIMIT_BYTES };
 
 static void directory_close(struct store *store)
 {
@@ -172,10 +169,10 @@ static int directory_audit_log(struct store *store, size_t max, struct arena *ar
     struct span text, line;
     struct json_writer w;
     struct buf array;
-    int r = jsonl_read_end(directory_of(store)->audit_path, AUDIT_READ_BYTES, arena, &text, e);
+    int r = jsonl_read_end(directory_of(store)->audit_path, STORE_AUDIT_LIMIT_BYTES, arena, &text, e);
     if (r != 0)
         return r;
-    buf_init(&array, AUDIT_READ_BYTES + 2);
+    buf_init(&array, STORE_AUDIT_LIMIT_BYTES + 2);
     jw_init(&w, &array);
     jw_begin_array(&w);
     for (size_t n = 0; n < max && (line = jsonl_take_last(&text)).len > 0; n++)

@@ -8,7 +8,10 @@
 #include "core/store/audit_internal.h"
 #include "core/store/migrate.h"
 
-enum { AUDIT_LIMIT_BYTES = 16 * 1024 * 1024, AUDIT_COLUMNS = 10 };
+enum {
+    AUDIT_COLUMNS = 10,
+    AUDIT_JSON_BYTES = 2 * STORE_AUDIT_LIMIT_BYTES, /* names and escapes are not counted before */
+};
 
 uint64_t postgres_deadline_us(void)
 {
@@ -179,17 +182,23 @@ static struct audit_line audit_line_of(const PGresult *result, int row, struct a
 static int postgres_audit_log(struct store *store, size_t max, struct arena *arena, struct span *json,
                               struct error *e)
 {
+    /* The server counts: what would be left out is not sent. */
     static const char sql[] = "SELECT " POSTGRES_TIME(
         "created_at") ", key, version_before, version_after, actor, action, object, source_address, "
-                      "request_id, changes FROM admin_audit_log ORDER BY id DESC LIMIT $1::bigint";
-    const struct span parameter = span_cstr(arena_printf(arena, "%zu", max));
+                      "request_id, changes FROM (SELECT *, sum(octet_length(newest::text)) OVER (ORDER BY id "
+                      "DESC) AS bytes FROM (SELECT * FROM admin_audit_log ORDER BY id DESC LIMIT "
+                      "$1::bigint) AS newest) AS counted WHERE bytes <= $2::bigint ORDER BY id DESC";
+    const struct span parameters[] = {
+        span_cstr(arena_printf(arena, "%zu", max)),
+        span_cstr(arena_printf(arena, "%d", STORE_AUDIT_LIMIT_BYTES)),
+    };
     struct json_writer w;
     struct buf array;
     PGresult *result;
-    int r = postgres_ask(postgres_of(store), sql, &parameter, 1, &result, e);
+    int r = postgres_ask(postgres_of(store), sql, parameters, 2, &result, e);
     if (r != 0)
         return r;
-    buf_init(&array, AUDIT_LIMIT_BYTES);
+    buf_init(&array, AUDIT_JSON_BYTES);
     jw_init(&w, &array);
     jw_begin_array(&w);
     for (int row = 0; row < PQntuples(result); row++) {
@@ -200,7 +209,7 @@ static int postgres_audit_log(struct store *store, size_t max, struct arena *are
     PQclear(result);
     if (array.overflowed)
         r = error_set(e, ERR_LIMIT, "the last %zu lines of the audit log have more than %d bytes", max,
-                      AUDIT_LIMIT_BYTES);
+                      AUDIT_JSON_BYTES);
     else
         *json = span_of(arena_span(arena, buf_span(&array)), array.len);
     buf_free(&array);

@@ -1,5 +1,7 @@
 #include "core/store/store_ops.h"
 
+#include "core/json/scan.h"
+
 enum { KEY_MAX_BYTES = 64 };
 
 /* A key becomes part of a path. */
@@ -63,6 +65,16 @@ int store_get_all(struct store *store, const char *const *keys, size_t n, struct
     return store->ops->get_all(store, keys, n, arena, out, e);
 }
 
+static int check_changes(struct span changes, struct error *e)
+{
+    if (changes.len > STORE_CHANGES_LIMIT_BYTES)
+        return error_set(e, ERR_LIMIT, "what changed has %zu bytes, at most %d are allowed", changes.len,
+                         STORE_CHANGES_LIMIT_BYTES);
+    if (changes.len > 0 && json_scan(changes, NULL, 0, 0, NULL, NULL, NULL) != 0)
+        return error_set(e, ERR_FORMAT, "what changed is not told in JSON");
+    return 0;
+}
+
 int store_put(struct store *store, const struct store_change *change, struct store_outcome *out,
               struct error *e)
 {
@@ -70,6 +82,8 @@ int store_put(struct store *store, const struct store_change *change, struct sto
     if (r == 0 && change->raw.len > STORE_VALUE_LIMIT_BYTES)
         r = error_set(e, ERR_LIMIT, "the value has %zu bytes, at most %d are allowed", change->raw.len,
                       STORE_VALUE_LIMIT_BYTES);
+    if (r == 0)
+        r = check_changes(change->audit.changes, e);
     return r != 0 ? r : store->ops->put(store, change, out, e);
 }
 

@@ -34,6 +34,8 @@
 enum {
     STORE_VALUE_LIMIT_BYTES = 16 * 1024 * 1024,
     STORE_VERSION_BYTES = 33,
+    STORE_CHANGES_LIMIT_BYTES = 1024 * 1024,
+    STORE_AUDIT_LIMIT_BYTES = 16 * 1024 * 1024, /* of the audit log, as it is read */
     STORE_TIMEOUT_MS = 2000,
     STORE_INSTANCE_LIFE_S = 15, /* an instance that has reported nothing for so long is gone */
 };
@@ -82,7 +84,9 @@ struct store_audit {
     const char *object;         /* "LLM_ROUTER_CONFIG", "CALLER_KEYS/ci" … */
     const char *source_address; /* of the client */
     const char *request_id;
-    struct span changes; /* JSON array of {"field", "before", "after"}; empty: none */
+    /* JSON array of {"field", "before", "after"}; empty: none. At most STORE_CHANGES_LIMIT_BYTES, else
+     * ERR_LIMIT; what is no JSON is ERR_FORMAT, since nobody could read the log's line again. */
+    struct span changes;
 };
 
 struct store_change {
@@ -123,7 +127,7 @@ struct store_version {
 int store_versions(struct store *store, const char *key, size_t max, struct arena *arena,
                    struct store_version *out, size_t *n, size_t *total, struct error *e);
 
-/* A value as it was. ERR_NOT_FOUND. */
+/* A value as it was. ERR_NOT_FOUND, also for what cannot be a version. */
 int store_get_version(struct store *store, const char *key, const char *version, struct arena *arena,
                       struct store_value *out, struct error *e);
 
@@ -133,8 +137,8 @@ int store_get_version(struct store *store, const char *key, const char *version,
  *   {"time", "actor", "action", "object", "key", "versionBefore", "versionAfter",
  *    "sourceAddress", "requestId", "changes": [{"field", "before", "after"}, …]}
  *
- * with null where nothing was told, or there was no value before. Arena memory.
- * ERR_LIMIT: more than 16 MiB. (The state directory leaves out what is older than that.)
+ * with null where nothing was told, or there was no value before. Arena memory. What is older
+ * than about the last STORE_AUDIT_LIMIT_BYTES is left out. ERR_LIMIT: that is still too much.
  */
 int store_audit_log(struct store *store, size_t max, struct arena *arena, struct span *json, struct error *e);
 

@@ -400,6 +400,44 @@ START_TEST(the_audit_log_tells_who_did_what_newest_first)
 }
 END_TEST
 
+/* What an administrator changed cannot keep its line out of the log: not by what it holds, */
+static const char *const no_changes[] = { "[canary", "[]]", "[{\"field\":\"/a\",\"after\":}]", "[\"\xff\"]" };
+
+START_TEST(changes_that_are_no_json_are_refused_and_change_nothing)
+{
+    must_put("1");
+    const struct store_audit told = { .actor = "tester", .changes = span_cstr(no_changes[_i]) };
+    int r = put_told("K", span_cstr("2"), "*", &told);
+    ck_assert_msg(r == ERR_FORMAT, "%s: %s", no_changes[_i], err_name(r));
+    ck_assert_ptr_null(strstr(e.text, "canary"));
+    expect_value("1");
+    ck_assert_ptr_null(strstr(audit_log(10).ptr, "},{"));
+}
+END_TEST
+
+/* and not by its size. */
+START_TEST(of_a_long_audit_log_the_newest_lines_are_told)
+{
+    enum { PUTS = 20 };
+    char *changes = arena_alloc(arena, STORE_CHANGES_LIMIT_BYTES + 1), value[16];
+    struct store_audit told = { .actor = "tester", .changes = span_of(changes, STORE_CHANGES_LIMIT_BYTES) };
+    memset(changes, 'x', STORE_CHANGES_LIMIT_BYTES);
+    memcpy(changes, "[\"", 2);
+    memcpy(changes + STORE_CHANGES_LIMIT_BYTES - 2, "\"]", 2);
+    for (int i = 0; i < PUTS; i++) {
+        snprintf(value, sizeof(value), "%d", i);
+        ck_assert_msg(put_told("K", span_cstr(value), "*", &told) == 0, "%s", e.text);
+    }
+    struct span log = audit_log(PUTS);
+    ck_assert_ptr_nonnull(strstr(log.ptr, outcome.version));
+    ck_assert_uint_gt(log.len, STORE_AUDIT_LIMIT_BYTES / 2);
+    ck_assert_uint_lt(log.len, STORE_AUDIT_LIMIT_BYTES + STORE_CHANGES_LIMIT_BYTES);
+    told.changes.len++;
+    ck_assert_int_eq(put_told("K", span_cstr("x"), "*", &told), ERR_LIMIT);
+    expect_value(value);
+}
+END_TEST
+
 START_TEST(the_stamp_changes_with_each_put_of_any_value)
 {
     uint64_t before = stamp(), after;
@@ -524,6 +562,8 @@ static TCase *tests_of(const char *name, void (*up)(void), void (*down)(void))
     tcase_add_test(tests, each_version_can_be_read_as_it_was);
     tcase_add_loop_test(tests, a_version_that_never_was_is_not_found, 0, COUNT(no_versions));
     tcase_add_test(tests, the_audit_log_tells_who_did_what_newest_first);
+    tcase_add_loop_test(tests, changes_that_are_no_json_are_refused_and_change_nothing, 0, COUNT(no_changes));
+    tcase_add_test(tests, of_a_long_audit_log_the_newest_lines_are_told);
     tcase_add_test(tests, the_stamp_changes_with_each_put_of_any_value);
     tcase_add_loop_test(tests, a_key_of_another_alphabet_is_refused, 0, COUNT(bad_keys));
     tcase_add_test(tests, concurrent_writers_lose_no_change);

@@ -257,18 +257,6 @@ START_TEST(bytes_that_are_no_text_are_refused_and_change_nothing)
 }
 END_TEST
 
-START_TEST(changes_that_are_no_json_are_refused_and_change_nothing)
-{
-    must_put("1");
-    const struct store_change change = {
-        .key = "K", .raw = span_cstr("2"), .expected = "*", .audit = { .changes = span_cstr("[canary") }
-    };
-    ck_assert_int_eq(store_put(store, &change, &outcome, &e), ERR_SYSTEM);
-    ck_assert_ptr_null(strstr(e.text, "canary"));
-    expect_value("1");
-}
-END_TEST
-
 START_TEST(a_value_edited_by_hand_changes_the_stamp)
 {
     uint64_t before = 0, after = 0;
@@ -581,7 +569,6 @@ int main(void)
     tcase_add_test(tests, a_later_host_is_used_while_an_earlier_one_is_away);
     tcase_add_test(tests, a_read_only_database_refuses_a_put_and_says_why);
     tcase_add_loop_test(tests, bytes_that_are_no_text_are_refused_and_change_nothing, 0, COUNT(no_texts));
-    tcase_add_test(tests, changes_that_are_no_json_are_refused_and_change_nothing);
     tcase_add_test(tests, a_value_edited_by_hand_changes_the_stamp);
     tcase_add_test(tests, a_value_edited_by_hand_is_a_version_with_its_author_and_its_line_of_the_audit_log);
     tcase_add_test(tests, a_row_that_is_touched_and_not_edited_keeps_its_version);
