@@ -1,8 +1,6 @@
 /* The versions of the routing tree that were ever in force, and the way back to one. */
 #include "admin/tree.h"
 
-#include <string.h>
-
 #include "admin/answer.h"
 #include "core/json/writer.h"
 
@@ -46,14 +44,10 @@ void admin_list_versions(struct admin_turn *turn)
 /* The version that the path names; false after a reply. */
 static bool find_version(struct admin_turn *turn, struct store_value *out)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     struct error e;
-    size_t len = strlen(turn->name);
-    int r = ERR_NOT_FOUND;
+    int r =
+        store_get_version(turn->worker->store, admin_tree_name(), turn->name, turn->request.arena, out, &e);
 
-    if (len < STORE_VERSION_BYTES && strspn(turn->name, alphabet) == len)
-        r = store_get_version(turn->worker->store, admin_tree_name(), turn->name, turn->request.arena, out,
-                              &e);
     if (r == ERR_NOT_FOUND)
         admin_fail_not_found(turn, "No such version was ever in force.");
     else if (r != 0)
