@@ -17,6 +17,7 @@ import fastcgi
 from http_client import format_request, parse_reply
 
 ANSWER_LIMIT_S = 30  # who has no answer by then hangs
+BEGIN_LIMIT_S = 30  # a process starts
 
 
 class Ask:
@@ -134,7 +135,7 @@ def _pick(asks):
     return random.choices(asks, [ask.weight for ask in asks])[0]
 
 
-async def _open_loop(front, asks, per_second, seconds, outcomes, until):
+async def _open_loop(front, asks, per_second, seconds, outcomes, begun, until):
     """So many a second, whatever becomes of them; for a time, or until it is stopped."""
     loop, calls = asyncio.get_running_loop(), []
     start = loop.time()
@@ -143,6 +144,7 @@ async def _open_loop(front, asks, per_second, seconds, outcomes, until):
             break
         await asyncio.sleep(max(0.0, start + n / per_second - loop.time()))
         calls.append(asyncio.ensure_future(_call(front, _pick(asks), outcomes)))
+        begun.set()
     await asyncio.gather(*calls)
 
 
@@ -182,10 +184,10 @@ async def _with_probes(work, health):
 PROBES = ("/livez", "/readyz", "/metrics", "/status")
 
 
-def _run(front, asks, health, options, until, pipe):
+def _run(front, asks, health, options, begun, until, pipe):
     outcomes = []
     if "per_second" in options:
-        work = _open_loop(front, asks, outcomes=outcomes, until=until, **options)
+        work = _open_loop(front, asks, outcomes=outcomes, begun=begun, until=until, **options)
     else:
         work = _closed_loop(front, asks, outcomes=outcomes, **options)
     probes = asyncio.run(_with_probes(work, health))
@@ -200,8 +202,8 @@ class Load:
         # Not a fork: it would hold the test's and the upstream's connections open.
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe(duplex=False)
-        self._until = context.Event()
-        arguments = (front, asks, health, options, self._until, there)
+        self._begun, self._until = context.Event(), context.Event()
+        arguments = (front, asks, health, options, self._begun, self._until, there)
         self._process = context.Process(target=_run, args=arguments, daemon=True)
         self._process.start()
         there.close()
@@ -217,6 +219,9 @@ class Load:
         self._process.join(10)
         return result
 
+    def wait_begun(self):
+        """The first caller of an open loop is on its way."""
+        assert self._begun.wait(BEGIN_LIMIT_S), "the load does not begin"
 
     def stop(self):
         """result() of an open loop, of which no further request is made."""

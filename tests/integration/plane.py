@@ -133,7 +133,8 @@ class Plane:
             self.first.gateway.script("m", key, [pause(0.02), *answer(200, chat.completion())])
         asks = [Ask("plain", "m"), Ask("seeds' mount", "m", mount="/api/v1/openai")]
         loads = [open_loop(instance.front(), asks, PER_SECOND) for instance in instances or self.instances]
-        time.sleep(0.5)  # they begin
+        for load in loads:
+            load.wait_begun()
         try:
             yield
         finally:
