@@ -66,7 +66,8 @@ static bool changes_something(const struct admin_turn *turn)
     return strcmp(turn->request.method, "GET") != 0 && strcmp(turn->request.method, "HEAD") != 0;
 }
 
-static void refuse_unknown(struct admin_turn *turn)
+/* Whoever is no administrator, known to the web server or not: either may be guessing a token. */
+static void refuse(struct admin_turn *turn, const char *user, const struct failure *failure)
 {
     const struct admin_shared *shared = turn->worker->shared;
     const char *address = conn_param(turn->request.conn, "REMOTE_ADDR");
@@ -80,10 +81,11 @@ static void refuse_unknown(struct admin_turn *turn)
     }
     struct json_writer *w = log_begin(LOG_WARN, "authentication_failed");
     log_field_text(w, "source_address", span_cstr(address));
+    if (user != NULL)
+        log_field_text(w, "user", span_cstr(user));
     jw_member_cstr(w, "request_id", turn->request.id);
     log_end();
-    admin_fail(turn, &(struct failure){ .kind = FAILURE_UNAUTHORIZED,
-                                        .message = "An administrator's token is required." });
+    admin_fail(turn, failure);
 }
 
 bool admin_identify(struct admin_turn *turn)
@@ -94,13 +96,16 @@ bool admin_identify(struct admin_turn *turn)
     if (has_token(turn)) {
         turn->actor = "token";
     } else if (emails == NULL || user == NULL || user[0] == '\0') {
-        refuse_unknown(turn);
+        refuse(turn, NULL,
+               &(struct failure){ .kind = FAILURE_UNAUTHORIZED,
+                                  .message = "An administrator's token is required." });
         return false;
     } else if (is_listed(emails, user)) {
         turn->actor = arena_strdup(turn->request.arena, user);
     } else {
-        admin_fail(turn, &(struct failure){ .kind = FAILURE_FORBIDDEN,
-                                            .message = "You are not one of the administrators." });
+        refuse(turn, user,
+               &(struct failure){ .kind = FAILURE_FORBIDDEN,
+                                  .message = "You are not one of the administrators." });
         return false;
     }
     if (!changes_something(turn) || !is_cross_site(turn))

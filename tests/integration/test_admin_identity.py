@@ -125,6 +125,18 @@ def test_failures_are_counted_over_all_workers_and_logged_without_what_was_guess
     assert "canary" not in admin.process.log_text()
 
 
+def test_a_user_who_is_not_listed_guesses_no_more_than_others(admin):
+    def guess():
+        return ask_directly(
+            admin, token="a-wrong-token-canary", REMOTE_ADDR="192.0.2.1", REMOTE_USER="eve@example.org"
+        )[0]
+
+    assert [guess() for _ in range(LIMIT + 2)] == [403] * LIMIT + [429] * 2
+    wait_until(lambda: len(admin.log_lines("authentication_failed")) == LIMIT, "the failures are logged")
+    line = admin.log_lines("authentication_failed")[0]
+    assert (line["source_address"], line["user"]) == ("192.0.2.1", "eve@example.org")
+
+
 # Bodies
 
 
