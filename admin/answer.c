@@ -19,6 +19,17 @@ void admin_reply(struct admin_turn *turn, int status, struct span body, const ch
     reply_finish(&turn->reply, body);
 }
 
+void admin_reply_written(struct admin_turn *turn, const struct buf *text, const char *version)
+{
+    if (!text->overflowed) {
+        admin_reply(turn, 200, buf_span(text), version);
+        return;
+    }
+    log_line(LOG_ERROR, "reply_too_large", "a reply has more than %zu bytes", text->limit);
+    admin_fail(turn, &(struct failure){
+                         .kind = FAILURE_INTERNAL, .message = "The reply is too large.", .no_retry = true });
+}
+
 void admin_reply_version(struct admin_turn *turn, const char *version)
 {
     const char *body = arena_printf(turn->request.arena, "{\"version\":\"%s\"}", version);

@@ -8,6 +8,9 @@
 /* A whole reply of JSON; `version` becomes its entity tag, NULL: it has none. */
 void admin_reply(struct admin_turn *turn, int status, struct span body, const char *version);
 
+/* 200 with what was written; 500 if it did not fit: a part of it would look whole. */
+void admin_reply_written(struct admin_turn *turn, const struct buf *text, const char *version);
+
 /* {"version":VERSION} with its entity tag: what a change is answered with. */
 void admin_reply_version(struct admin_turn *turn, const char *version);
 

@@ -59,7 +59,7 @@ void admin_list_callers(struct admin_turn *turn)
         caller_key_write(&keys[i], &w);
     jw_end_array(&w);
     jw_end_object(&w);
-    admin_reply(turn, 200, buf_span(&text), version);
+    admin_reply_written(turn, &text, version);
     buf_free(&text);
 }
 

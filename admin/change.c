@@ -45,7 +45,7 @@ static void reply_difference(struct admin_turn *turn, const struct config_diff *
     config_diff_write(diff, "path", &w);
     jw_member_uint(&w, "further", diff->dropped);
     jw_end_object(&w);
-    admin_reply(turn, 200, buf_span(&text), version);
+    admin_reply_written(turn, &text, version);
     buf_free(&text);
 }
 

@@ -48,7 +48,7 @@ static void reply_rotation(struct admin_turn *turn, const struct config_rotation
     }
     jw_end_array(&w);
     jw_end_object(&w);
-    admin_reply(turn, 200, buf_span(&text), version);
+    admin_reply_written(turn, &text, version);
     buf_free(&text);
 }
 

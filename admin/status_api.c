@@ -166,7 +166,7 @@ void admin_get_status(struct admin_turn *turn)
     buf_init(&text, STATUS_BYTES);
     jw_init(&w, &text);
     write_view(&view, &w);
-    admin_reply(turn, 200, buf_span(&text), NULL);
+    admin_reply_written(turn, &text, NULL);
     buf_free(&text);
     if (view.here != NULL)
         munmap(view.here, sizeof(*view.here) + view.here->n_workers * sizeof(view.here->workers[0]));

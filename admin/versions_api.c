@@ -37,7 +37,7 @@ void admin_list_versions(struct admin_turn *turn)
     jw_end_array(&w);
     jw_member_uint(&w, "total", total);
     jw_end_object(&w);
-    admin_reply(turn, 200, buf_span(&text), NULL);
+    admin_reply_written(turn, &text, NULL);
     buf_free(&text);
 }
 

@@ -18,6 +18,7 @@
 
 enum {
     LOOK_MS = 1000, /* twice as often as is promised */
+    PAUSE_MS = 50,  /* between looks, however much news there is: who can publish could keep us busy */
     READS_MAX = 3,  /* of one look; when there is news during each of them, the last one counts */
 };
 
@@ -185,20 +186,26 @@ static unsigned left_ms(uint64_t until_us)
 void keeper_serve(struct engine_process *process, const struct router_shared *shared, struct store *store)
 {
     struct keeper k = { .process = process, .shared = shared, .store = store, .arena = arena_new() };
-    uint64_t look_us = 0; /* when it is time to look */
+    uint64_t looked_us = 0;                 /* at the end of the last look */
+    enum reload_source source = RELOAD_TTL; /* the reason for the next one */
 
     keeper_report_init(&k.report, process->mapping, store);
     while (!engine_is_stopping()) {
-        enum reload_source source = source_of(store_listen(store));
+        enum reload_source heard = source_of(store_listen(store));
+        if (heard > source)
+            source = heard;
         if (engine_take_hangup())
             source = RELOAD_SIGNAL;
-        if (source != RELOAD_TTL || clock_monotonic_us() >= look_us) {
+        uint64_t due_us = looked_us + (source == RELOAD_TTL ? LOOK_MS : PAUSE_MS) * US_PER_MS;
+        if (clock_monotonic_us() >= due_us) {
             look(&k, source);
-            look_us = clock_monotonic_us() + LOOK_MS * US_PER_MS;
+            source = RELOAD_TTL;
+            looked_us = clock_monotonic_us();
+            due_us = looked_us + LOOK_MS * US_PER_MS;
         }
         keeper_report_health(&k.report);
         keeper_report_instance(&k.report);
-        engine_wait_readable(process, store_watch_fd(store), left_ms(look_us));
+        engine_wait_readable(process, store_watch_fd(store), left_ms(due_us));
     }
     arena_free(k.arena);
 }
