@@ -155,7 +155,7 @@ $(BUILD)/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(B
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 run: packages-run programs ## serve everything on PORT until interrupted
-	@BUILD=$(BUILD) PORT=$(PORT) RUN_DIR=$(RUN_DIR) STORE=$(STORE) WORKERS=$(WORKERS) demo/run
+	@exec env BUILD=$(BUILD) PORT=$(PORT) RUN_DIR=$(RUN_DIR) STORE=$(STORE) WORKERS=$(WORKERS) demo/run # make passes signals on
 
 test: packages-test unit replay integration ## every test that fits into 15 minutes
 

@@ -31,20 +31,25 @@ def heed_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+# What is installed and built already is left as it is.
+MAKE_RUN = ["make", "-s", "-C", ROOT, "-o", "packages-run", "-o", "programs", "run"]
+
+
 class Demonstration:
     """demo/run in a session of its own, as a terminal would start it."""
 
-    def __init__(self, run_dir, **environment):
+    def __init__(self, run_dir, by_make=False, **environment):
         self.run_dir = run_dir
         self._kept_port = KeptPort()
         self.port = self._kept_port.number
         self.log = run_dir.parent / f"{run_dir.name}.log"
         with self.log.open("wb") as output:
             self.child = subprocess.Popen(
-                [ROOT / "demo" / "run"],
+                MAKE_RUN if by_make else [ROOT / "demo" / "run"],
                 cwd=run_dir.parent,
                 env=os.environ
-                | {"PORT": str(self.port), "RUN_DIR": run_dir.name, "WORKERS": "4", "BUILD": str(BUILD)}
+                | {"PORT": str(self.port), "WORKERS": "4", "BUILD": str(BUILD)}
+                | {"RUN_DIR": str(run_dir) if by_make else run_dir.name}
                 | environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -91,6 +96,8 @@ class Demonstration:
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGTERM)
             self.wait_ended()
+        for line in self.processes():  # a test that failed
+            os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -201,6 +208,13 @@ def test_it_leaves_nothing_running(demonstrate, store, number):
     assert demo.wait_ended() == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", demo.port), 1)
+
+
+def test_it_leaves_nothing_running_when_only_make_is_told_to_end(demonstrate):
+    demo = demonstrate(by_make=True)
+    demo.wait_ready()
+    demo.child.terminate()
+    demo.wait_ended()
 
 
 @pytest.mark.parametrize("store", STORES)
