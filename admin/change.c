@@ -80,7 +80,12 @@ static void log_write(const struct admin_turn *turn, const struct admin_change *
     struct json_writer *w = log_begin(LOG_INFO, "admin_write");
     jw_member_cstr(w, "actor", turn->actor);
     jw_member_cstr(w, "action", change->action);
-    log_field_text(w, "object", span_cstr(change->object));
+    if (change->restored != NULL) { /* a version of ours, but one that looks like a credential */
+        jw_member_cstr(w, "object", entry_name(change->entry));
+        jw_member_cstr(w, "restored", change->restored);
+    } else {
+        log_field_text(w, "object", span_cstr(change->object));
+    }
     jw_member_cstr(w, "version", outcome->version);
     jw_member_uint(w, "key_count", change->key_count);
     jw_member_bool(w, "is_published", outcome->is_published);

@@ -15,6 +15,7 @@ struct admin_change {
     const char *action;   /* "put" */
     const char *object;   /* "LLM_ROUTER_CONFIG"; make() may change it */
     const char *expected; /* the version that it is made for; NULL: whichever is in force */
+    const char *restored; /* the version that comes back; NULL: none */
     /*
      * Makes `next`, `before` and `after` of what is in force (raw.ptr NULL: nothing); the
      * latter two are what may be shown of both, empty where there is nothing. All are of

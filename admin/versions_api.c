@@ -78,6 +78,7 @@ void admin_restore_version(struct admin_turn *turn)
         .entry = ENTRY_LLM_ROUTER_CONFIG,
         .action = "restore",
         .object = arena_printf(turn->request.arena, "%s/versions/%s", admin_tree_name(), turn->name),
+        .restored = turn->name,
         .make = make_restored,
         .ctx = &restored,
     };

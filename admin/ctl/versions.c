@@ -83,6 +83,7 @@ int ctl_config_restore(const struct invocation *call)
     const struct change change = {
         .entry = id,
         .action = "restore",
+        .object = arena_printf(call->arena, "%s/versions/%s", entry_name(id), call->argument),
         .expected = call->options[OPTION_IF_VERSION],
         .compose = compose_old,
         .ctx = &old,

@@ -173,6 +173,8 @@ def test_one_call_brings_a_version_back_with_its_keys(admin):
     line = admin.audit(1)[0]
     assert (line["action"], line["object"]) == ("restore", f"LLM_ROUTER_CONFIG/versions/{first}")
     assert f'"{line["versionBefore"]}"' == second
+    logged = admin.wait_for_log("admin_write", version=line["versionAfter"], action="restore")
+    assert (logged["object"], logged["restored"]) == ("LLM_ROUTER_CONFIG", first)
 
 
 def test_a_restore_is_under_the_rules_of_a_put(admin):

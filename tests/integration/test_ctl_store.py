@@ -205,7 +205,8 @@ def test_a_version_is_shown_and_restored(operator):
     assert operator.do("config", "get", old) == before
     operator.do("config", "restore", old)
     assert operator.do("config", "get") == before
-    assert operator.store.audit()[-1]["action"] == "restore"
+    line = operator.store.audit()[-1]
+    assert (line["action"], line["object"]) == ("restore", f"LLM_ROUTER_CONFIG/versions/{old}")
 
 
 def test_a_version_that_never_was_is_not_restored(operator):
