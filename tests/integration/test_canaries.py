@@ -3,6 +3,7 @@ have been left: provider keys, a caller's key, the master key, the administrator
 
 import base64
 import json
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -111,7 +112,11 @@ def everything_on_disk(gateway, admin):
     given = {gateway.master_key_file, admin.token_file}
     paths = [path for path in gateway.folder.rglob("*") if path.is_file() and path not in given]
     assert {"llm-router.map", "llm-router.log", "cgi.log", "LLM_ROUTER_CONFIG.json"} <= {path.name for path in paths}
-    return {str(path): path.read_bytes() for path in paths}
+    found = {}
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # a snapshot that another has replaced meanwhile
+            found[str(path)] = path.read_bytes()
+    return found
 
 
 def everything_of_processes(*masters):
