@@ -2,8 +2,8 @@
 have been left: provider keys, a caller's key, the master key, the administrator's token."""
 
 import base64
-import json
 import contextlib
+import json
 import os
 import signal
 from pathlib import Path
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import chat
-from administrator import Admin, document, new_key
 import speech
+from administrator import Admin, document, new_key
 from cgi_program import CgiCall
 from fastcgi import meta_variables
 from processes import wait_until
