@@ -245,7 +245,8 @@ static void exchange(struct attempt *a, const char *const *headers)
     }
     const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
     const struct exchange_request request = {
-        .url = snap_cstr(turn->root, upstream->url),
+        .url = arena_printf(turn->request.arena, "%s/%s", snap_cstr(turn->root, upstream->url),
+                            errand->dialect->endpoint),
         .headers = headers,
         .body = &body,
         .clocks = {
