@@ -70,7 +70,7 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
     struct request_fault fault;
     struct span body;
 
-    int r = request_read_json(&turn->request, &body, &failure);
+    int r = request_read_body(&turn->request, "application/json", &body, &failure);
     if (r != 0 && failure.kind == FAILURE_KIND_COUNT) {
         turn->event->end = EVENT_END_CLIENT_GONE;
         return r;
