@@ -1,6 +1,6 @@
 /*
  * multipart/form-data (RFC 7578, RFC 2046 section 5.1): a scanner over a body that
- * stays where it is. One pass, no copy, nothing kept.
+ * stays where it is. It copies and keeps nothing, and its time is linear.
  *
  * It is strict where readers differ: two of them must not be able to find different
  * fields in one body. So it refuses what some take for a boundary and others do
