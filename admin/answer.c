@@ -135,7 +135,7 @@ bool admin_limit(struct admin_turn *turn, size_t preset, size_t *out)
 bool admin_read_body(struct admin_turn *turn, struct span *body)
 {
     struct failure failure = { .kind = FAILURE_KIND_COUNT };
-    if (request_read_json(&turn->request, body, &failure) == 0)
+    if (request_read_body(&turn->request, "application/json", body, &failure) == 0)
         return true;
     if (failure.kind != FAILURE_KIND_COUNT)
         admin_fail(turn, &failure);

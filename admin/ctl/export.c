@@ -56,7 +56,8 @@ static void write_model(struct export *x, const struct snap_model *model,
 
     jw_key_span(&x->w, snap_span(x->root, model->name));
     jw_begin_object(&x->w);
-    jw_member_span(&x->w, "url", snap_span(x->root, upstream->url));
+    jw_member_cstr(&x->w, "url",
+                   arena_printf(x->call->arena, "%s/chat/completions", snap_cstr(x->root, upstream->url)));
     jw_member_span(&x->w, "model", real.len > 0 ? real : snap_span(x->root, model->name));
     jw_member_span(&x->w, "keyId", snap_span(x->root, key->id));
     jw_member_span(&x->w, "key", plaintext);

@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 4,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 5,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -50,7 +50,7 @@ struct snap_upstream {
     struct snap_str id;       /* never empty: derived where the document has none */
     struct snap_str provider; /* never empty: from the table of hosts, else the host; of speech: an adapter */
     struct snap_str host;     /* of the URL, without port */
-    struct snap_str url;      /* the whole endpoint */
+    struct snap_str url;      /* the base URL, without a slash at its end; of speech: the whole endpoint */
     struct snap_str override_model; /* absent: the asked name is sent */
     struct snap_str header_name,
         header_template; /* of speech: empty, the adapter says where the key stands */

@@ -8,9 +8,9 @@
 
 enum { DERIVED_ID_DIGITS = 12 };
 
-/* An upstream's wire protocols and the path each has below the base URL. */
+/* An upstream's wire protocols. One of chat has all that OpenAI's API has: the
+ * endpoint's path is appended to its base URL. */
 static const char *const dialects[] = { "chat", NULL };
-static const char *const dialect_paths[] = { "/chat/completions" };
 
 struct span member_text(json_object *object, const char *name)
 {
@@ -90,14 +90,6 @@ const struct record key_record = {
     .one_of = key_sources,
     .finish = finish_key,
 };
-
-static const char *dialect_path(struct span dialect)
-{
-    for (size_t i = 0; dialects[i] != NULL; i++)
-        if (span_is(dialect, dialects[i]))
-            return dialect_paths[i];
-    return "";
-}
 
 struct snap_str upstream_derive_id(struct reader *r, const struct snap_upstream *u, struct span url,
                                    struct span model)
@@ -188,9 +180,7 @@ static void finish_upstream(struct reader *r, void *into, json_object *object)
     upstream_check_key_ids(r, u);
     if (!snap_has(u->url) || baseurl_parse(url, r->arena, &base) != NULL)
         return; /* told at baseURL */
-    const char *path = dialect_path(image_span(r->image, u->dialect));
-    u->url = image_text(r->image,
-                        span_cstr(arena_printf(r->arena, "%.*s%s", (int)base.text.len, base.text.ptr, path)));
+    u->url = image_text(r->image, base.text);
     u->host = image_text(r->image, span_cstr(base.host));
     if (!snap_has(u->provider))
         u->provider = image_text(r->image, span_cstr(provider_of_host(base.host)));
@@ -217,7 +207,8 @@ static const struct field upstream_fields[] = {
       .min = 1,
       .max = 2000,
       .land = offsetof(struct snap_upstream, url),
-      .doc = "The URL to which the endpoint's path (/chat/completions) is appended." },
+      .doc = "The URL to which the endpoint's path (/chat/completions, /audio/transcriptions) is "
+             "appended." },
     LABEL("overrideModel", offsetof(struct snap_upstream, override_model),
           "The model's name at this upstream; the asked name is sent if absent."),
     { .name = "keys",

@@ -95,3 +95,19 @@ int body_remove_member(struct span body, const struct json_value *value, struct 
         from = before - 1;
     return splice_add(out, from, to - from, span_of("", 0));
 }
+
+bool body_says_something(const struct json_value *v)
+{
+    switch (v->kind) {
+    case JSON_KIND_ABSENT:
+    case JSON_KIND_NULL:
+        return false;
+    case JSON_KIND_STRING:
+    case JSON_KIND_ARRAY:
+    case JSON_KIND_OBJECT:
+        return span_trim(span_of(v->raw.ptr + 1, v->raw.len - 2)).len > 0 ||
+               (v->kind == JSON_KIND_STRING && v->raw.len > 2);
+    default:
+        return true;
+    }
+}

@@ -1,4 +1,4 @@
-/* Private to core/dialect: what requests of all dialects have in common. */
+/* Private to core/dialect: what bodies of all dialects have in common. */
 #ifndef CORE_DIALECT_BODY_INTERNAL_H
 #define CORE_DIALECT_BODY_INTERNAL_H
 
@@ -34,5 +34,9 @@ int body_splice_text(struct span body, const char *name, const struct json_value
 
 /* Leaves out a member, and with it the comma that parts it from another. */
 int body_remove_member(struct span body, const struct json_value *value, struct splice *out);
+
+/* Whether a member of a reply is more than a place where something could stand:
+ * not null, "", [] or {}. */
+bool body_says_something(const struct json_value *value);
 
 #endif

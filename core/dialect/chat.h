@@ -4,7 +4,7 @@
 
 #include "core/dialect/dialect.h"
 
-int chat_read_request(struct span body, struct arena *arena, struct request_facts *facts,
+int chat_read_request(struct span body, struct span type, struct arena *arena, struct request_facts *facts,
                       struct request_fault *fault);
 int chat_splice_request(const struct request_facts *facts, struct span model, bool asks_usage,
                         struct arena *arena, struct splice *out);

@@ -6,11 +6,13 @@
 
 #include <stdio.h>
 
+#include "core/dialect/body_internal.h"
 #include "core/json/writer.h"
 
 const struct dialect dialect_chat = {
     .name = "chat",
     .endpoint = "chat/completions",
+    .media_type = "application/json",
     .stream_type = "text/event-stream",
     .terminal_mark = "data: [DONE]\n\n",
     .heartbeat = ": heartbeat\n\n",
@@ -96,22 +98,6 @@ static bool is_one_of(struct span text, const char *const *list, size_t count)
     return false;
 }
 
-static bool says_something(const struct json_value *v)
-{
-    switch (v->kind) {
-    case JSON_KIND_ABSENT:
-    case JSON_KIND_NULL:
-        return false;
-    case JSON_KIND_STRING:
-    case JSON_KIND_ARRAY:
-    case JSON_KIND_OBJECT:
-        return span_trim(span_of(v->raw.ptr + 1, v->raw.len - 2)).len > 0 ||
-               (v->kind == JSON_KIND_STRING && v->raw.len > 2);
-    default:
-        return true;
-    }
-}
-
 /* What one JSON object of a reply holds. */
 struct reading {
     bool is_object;
@@ -147,9 +133,9 @@ static void read_choice_member(struct reading *r, const struct json_value *v)
     else if (span_is(v->key, "finish_reason"))
         read_finish_reason(r, v);
     else if (span_is(v->key, "message"))
-        r->has_message_object = r->has_message_object || says_something(v);
+        r->has_message_object = r->has_message_object || body_says_something(v);
     if (!is_one_of(v->key, silent_members, sizeof(silent_members) / sizeof(silent_members[0])))
-        r->has_content = r->has_content || says_something(v);
+        r->has_content = r->has_content || body_says_something(v);
 }
 
 static void end_choice(struct reading *r, const struct json_value *v)
@@ -180,7 +166,7 @@ static int on_value(void *ctx, const struct json_value *v)
     case WANT_ERROR:
     case WANT_TENCENT_ERROR:
     case WANT_GROQ_ERROR:
-        r->has_error = r->has_error || (says_something(v) && v->kind != JSON_KIND_FALSE);
+        r->has_error = r->has_error || (body_says_something(v) && v->kind != JSON_KIND_FALSE);
         break;
     case WANT_CHOICES:
         r->has_choices_member = true; /* also null: MiniMax, Zhipu */
@@ -189,7 +175,7 @@ static int on_value(void *ctx, const struct json_value *v)
         read_choice_member(r, v);
         break;
     case WANT_DELTA_MEMBER:
-        r->has_content = r->has_content || (!span_is(v->key, "role") && says_something(v));
+        r->has_content = r->has_content || (!span_is(v->key, "role") && body_says_something(v));
         break;
     case WANT_CHOICE:
         end_choice(r, v);
@@ -205,14 +191,14 @@ static int on_value(void *ctx, const struct json_value *v)
         r->has_error = r->has_error || (v->kind == JSON_KIND_STRING && json_string_is(v->raw, "error"));
         break;
     case WANT_CODE:
-        r->has_code = says_something(v);
+        r->has_code = body_says_something(v);
         break;
     case WANT_MESSAGE:
         r->has_message = v->kind == JSON_KIND_STRING;
         break;
     case WANT_ERROR_CODE:
     case WANT_BASE_STATUS:
-        r->has_error = r->has_error || (says_something(v) && !span_is(v->raw, "0"));
+        r->has_error = r->has_error || (body_says_something(v) && !span_is(v->raw, "0"));
         break;
     default:
         break;
@@ -364,7 +350,8 @@ void chat_write_refusal_event(struct buf *out, struct span body, const struct st
 
     if (json_find(text, &error_member, 1, 0, &found, NULL) != 0) {
         chat_write_error_event(out, error);
-    } else if ((found.kind == JSON_KIND_OBJECT || found.kind == JSON_KIND_STRING) && says_something(&found)) {
+    } else if ((found.kind == JSON_KIND_OBJECT || found.kind == JSON_KIND_STRING) &&
+               body_says_something(&found)) {
         write_data(out, text);
     } else {
         with_details.details = text;

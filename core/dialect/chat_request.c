@@ -33,13 +33,14 @@ static int on_value(void *ctx, const struct json_value *value)
     return 0;
 }
 
-int chat_read_request(struct span body, struct arena *arena, struct request_facts *facts,
+int chat_read_request(struct span body, struct span type, struct arena *arena, struct request_facts *facts,
                       struct request_fault *fault)
 {
     struct reading reading = { .arena = arena }; /* zero is JSON_KIND_ABSENT */
     const struct json_value *found = reading.found;
     struct json_fault syntax = { 0 };
 
+    (void)type;
     int r = json_scan(body, wants, N_WANTS, 0, on_value, &reading, &syntax);
     if (r != 0)
         return body_refuse_text(fault, r, &syntax, arena);
@@ -66,6 +67,7 @@ int chat_read_request(struct span body, struct arena *arena, struct request_fact
 
     *facts = (struct request_facts){
         .body = body,
+        .content_type = "application/json",
         .model_value = *model,
         .stream_options = *options,
         .include_usage = *usage,

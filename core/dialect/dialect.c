@@ -1,6 +1,6 @@
 #include "core/dialect/dialect.h"
 
-static const struct dialect *const dialects[] = { &dialect_chat, &dialect_speech };
+static const struct dialect *const dialects[] = { &dialect_chat, &dialect_speech, &dialect_transcription };
 
 enum { N_DIALECTS = sizeof(dialects) / sizeof(dialects[0]) };
 

@@ -21,22 +21,26 @@
 #include "core/record/usage.h"
 
 struct speech_facts;
+struct transcription_facts;
 
 /* What a request's body says, of what we care about. Spans point into the body. */
 struct request_facts {
     struct span body;
-    struct span model; /* as asked, decoded; empty if absent, null or "" */
+    struct span model;        /* as asked, decoded; empty if absent, null or "" */
+    const char *content_type; /* of the body, as an upstream is told; NULL in a dialect that is adapted */
     struct json_value model_value, stream_options, include_usage; /* kind ABSENT where nothing stands */
     bool is_stream;
-    bool wants_usage;                  /* the caller asked for the usage chunk of a stream */
-    const struct speech_facts *speech; /* of that dialect; else NULL */
+    bool wants_usage; /* the usage of a stream comes without our asking: the caller asks, or it always does */
+    bool wants_text;  /* a plain reply is no JSON */
+    const struct speech_facts *speech;               /* of that dialect; else NULL */
+    const struct transcription_facts *transcription; /* the same */
 };
 
 /* Why a body was refused; `param` is the member at fault or NULL. */
 struct request_fault {
     const char *message; /* arena memory */
     const char *param;
-    bool is_syntax; /* not JSON at all */
+    bool is_syntax; /* not JSON at all, where it should be */
 };
 
 /* What one event of an upstream's stream is. */
@@ -56,11 +60,12 @@ struct stream_state {
     bool has_untracked_choice;               /* one beyond that: its end is not known */
     struct usage usage;
     char finish_reason[32]; /* the last one seen, cut */
+    bool is_done;           /* where an event, and no choice, says that all has been said */
 };
 
 /* What a whole plain reply is. */
 struct plain_facts {
-    bool is_usable;  /* JSON that answers the request */
+    bool is_usable;  /* it answers the request */
     bool is_error;   /* JSON with an error object in it */
     const char *why; /* not usable: a constant name for the record */
     struct usage usage;
@@ -77,18 +82,27 @@ struct stream_error {
 
 struct dialect {
     const char *name;          /* as the configuration and the record have it */
-    const char *endpoint;      /* the path below a mount */
+    const char *endpoint;      /* the path below a mount, and below an upstream's base URL */
+    const char *media_type;    /* of a request's body */
+    size_t body_bytes;         /* of a request's body at most; 0: what the process allows */
     const char *stream_type;   /* media type of a stream */
-    const char *terminal_mark; /* the bytes that end a whole stream */
+    const char *terminal_mark; /* the bytes that end a whole stream; NULL: none is put where none came */
     const char *heartbeat;     /* bytes that say nothing, for between two events; NULL: there are none */
+
+    /* No model stands for none, "" and "auto". */
+    bool needs_model;
+
+    /* Who asks for a stream may be answered with a whole reply instead. */
+    bool may_answer_whole;
 
     /* Upstreams speak protocols of their own, and what they reply is an adapter's
      * to read: its models stand in `tts`, and NULL are terminal_mark and what
      * splices and judges below. */
     bool is_adapted;
 
-    /* Reads a request. 0, or ERR_FORMAT with *fault. */
-    int (*read_request)(struct span body, struct arena *arena, struct request_facts *facts,
+    /* Reads a request; `type` is its Content-Type, of this media type. 0, or
+     * ERR_FORMAT with *fault. */
+    int (*read_request)(struct span body, struct span type, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault);
 
     /* The body for an upstream: `model` replaced and, if `asks_usage`, usage
@@ -102,8 +116,10 @@ struct dialect {
     /* Whether a stream that ended without its mark was whole nevertheless. */
     bool (*is_finished)(const struct stream_state *state);
 
-    /* Judges a whole plain reply. */
+    /* Judges a whole plain reply; the second, one to a request that wants text, and
+     * NULL where none does. */
     void (*judge_plain)(struct span body, struct plain_facts *facts);
+    void (*judge_text)(struct span body, struct plain_facts *facts);
 
     /* Reads the usage from the last bytes of a plain reply that was too large to
      * be judged whole; they may begin anywhere. Changes nothing if it finds none. */
@@ -118,7 +134,7 @@ struct dialect {
     void (*write_refusal_event)(struct buf *out, struct span body, const struct stream_error *error);
 };
 
-extern const struct dialect dialect_chat, dialect_speech;
+extern const struct dialect dialect_chat, dialect_speech, dialect_transcription;
 
 /* The dialect whose endpoint is `path` (below the mount, without a leading slash); NULL if none. */
 const struct dialect *dialect_by_endpoint(struct span path);

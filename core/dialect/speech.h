@@ -40,7 +40,7 @@ struct speech_facts {
     struct json_value model_value, voice_value, extra_body_value; /* kind ABSENT where nothing stands */
 };
 
-int speech_read_request(struct span body, struct arena *arena, struct request_facts *facts,
+int speech_read_request(struct span body, struct span type, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault);
 
 /* The body for an upstream that speaks this dialect: `model` replaced, `voice`

@@ -9,6 +9,7 @@
 const struct dialect dialect_speech = {
     .name = "speech",
     .endpoint = "audio/speech",
+    .media_type = "application/json",
     .stream_type = "text/event-stream",
     .is_adapted = true,
     .read_request = speech_read_request,

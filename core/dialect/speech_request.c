@@ -207,7 +207,7 @@ static int read_extra_body(struct request *r)
     return 0;
 }
 
-int speech_read_request(struct span body, struct arena *arena, struct request_facts *facts,
+int speech_read_request(struct span body, struct span type, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault)
 {
     static int (*const members[])(struct request * r) = {
@@ -220,6 +220,7 @@ int speech_read_request(struct span body, struct arena *arena, struct request_fa
     struct request_facts read = { .body = body, .speech = speech };
     struct request request = { &reading, speech, &read, fault, arena };
 
+    (void)type;
     int r = json_scan(body, wants, N_WANTS, 0, on_value, &reading, &syntax);
     if (r != 0)
         return body_refuse_text(fault, r, &syntax, arena);

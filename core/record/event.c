@@ -160,6 +160,7 @@ static void write_usage(const struct request_event *event, struct json_writer *w
     count(w, "audio_in", usage->audio_in);
     count(w, "audio_out", usage->audio_out);
     number(w, "characters", event->characters);
+    count(w, "audio_ms", usage->audio_ms);
     jw_member_cstr(w, "source", is_guessed ? "estimated" : "upstream");
     jw_end_object(w);
 }

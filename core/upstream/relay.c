@@ -3,13 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
-void relay_init(struct relay *relay, const struct dialect *dialect, bool is_stream, bool hides_usage,
-                struct span content_type, const struct relay_sink *sink)
+/* Upstreams name a stream's type with parameters of their own or not at all. */
+static bool may_be_stream(const struct dialect *dialect, struct span content_type)
 {
+    return content_type.len == 0 || span_starts(content_type, dialect->stream_type);
+}
+
+void relay_init(struct relay *relay, const struct dialect *dialect, const struct request_facts *request,
+                bool hides_usage, struct span content_type, const struct relay_sink *sink)
+{
+    bool is_stream =
+        request->is_stream && (!dialect->may_answer_whole || may_be_stream(dialect, content_type));
+
     *relay = (struct relay){
         .dialect = dialect,
         .sink = sink,
         .is_stream = is_stream,
+        .wants_text = request->wants_text,
         .hides_usage = hides_usage,
     };
     usage_init(&relay->state.usage);
@@ -46,13 +56,14 @@ static void keep_failure(struct relay *relay, struct span bytes)
     relay->failure.overflowed = bytes.len > room;
 }
 
-/* Upstreams name a stream's type with parameters of their own or not at all. */
 static struct span type_for_caller(const struct relay *relay)
 {
     struct span type = span_cstr(relay->content_type_text);
     if (relay->is_stream)
         return span_starts(type, relay->dialect->stream_type) ? type : span_cstr(relay->dialect->stream_type);
-    return type.len > 0 ? type : span_cstr("application/json");
+    if (type.len > 0)
+        return type;
+    return span_cstr(relay->wants_text ? "text/plain; charset=utf-8" : "application/json");
 }
 
 static int put(struct relay *relay, struct span bytes, bool is_last)
@@ -256,6 +267,10 @@ static void finish_stream(struct relay *relay, bool is_whole)
         end_with(relay, RELAY_CUT, "no_finish");
         return;
     }
+    if (relay->dialect->terminal_mark == NULL) {
+        end_with(relay, RELAY_FINISHED, NULL);
+        return;
+    }
     end_with(relay, RELAY_FINISHED, "mark_added");
     put(relay, span_cstr(relay->dialect->terminal_mark), true);
 }
@@ -273,7 +288,8 @@ static void finish_document(struct relay *relay, bool is_whole)
         end_with(relay, RELAY_FINISHED, NULL);
         return;
     }
-    relay->dialect->judge_plain(buf_span(&relay->held), &facts);
+    (relay->wants_text ? relay->dialect->judge_text : relay->dialect->judge_plain)(buf_span(&relay->held),
+                                                                                   &facts);
     relay->state.usage = facts.usage;
     memcpy(relay->state.finish_reason, facts.finish_reason, sizeof(relay->state.finish_reason));
     if (facts.is_usable && !relay->is_stream) {

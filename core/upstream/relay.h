@@ -49,7 +49,8 @@ enum relay_end {
 struct relay {
     const struct dialect *dialect;
     const struct relay_sink *sink;
-    bool is_stream;
+    bool is_stream;   /* not where the upstream answers who asked for one with a whole reply, and may */
+    bool wants_text;  /* a plain reply is no JSON */
     bool hides_usage; /* only we asked for the usage chunk */
 
     enum relay_end end;
@@ -73,10 +74,10 @@ struct relay {
     bool has_begun;      /* a byte that is not white space came */
 };
 
-/* Begins with a reply whose head was a 2xx; `content_type` is copied. The relay
- * is used for one reply and freed with relay_free. */
-void relay_init(struct relay *relay, const struct dialect *dialect, bool is_stream, bool hides_usage,
-                struct span content_type, const struct relay_sink *sink);
+/* Begins with a reply to this request whose head was a 2xx; `content_type` is
+ * copied. The relay is used for one reply and freed with relay_free. */
+void relay_init(struct relay *relay, const struct dialect *dialect, const struct request_facts *request,
+                bool hides_usage, struct span content_type, const struct relay_sink *sink);
 void relay_free(struct relay *relay);
 
 /* The next piece. */

@@ -12,7 +12,8 @@ void answer_init(struct answer *answer, struct turn *turn, const struct dialect 
         .dialect = dialect,
         .is_stream = is_stream,
         .is_live = is_stream || dialect->is_adapted,
-        .beats_before_content = model->beats_before_content != 0,
+        /* A heartbeat would promise a stream. */
+        .beats_before_content = model->beats_before_content != 0 && !dialect->may_answer_whole,
         .quiet_since_us = turn->start_us,
     };
     if (is_stream && dialect->heartbeat != NULL)

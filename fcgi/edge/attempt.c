@@ -73,13 +73,16 @@ void attempt_wipe_key(struct key_line *line)
 static const char **make_headers(const struct attempt *a, const char *key_line)
 {
     struct turn *turn = a->errand->turn;
+    const struct request_facts *facts = a->errand->facts;
     const struct snap_vec extra = a->candidate->upstream->headers;
     const char **headers = arena_array_of(turn->request.arena, const char *, FIXED_HEADERS + extra.count);
     size_t n = 0;
 
     headers[n++] = key_line;
-    headers[n++] = "Content-Type: application/json";
-    headers[n++] = a->errand->facts->is_stream ? "Accept: text/event-stream" : "Accept: application/json";
+    headers[n++] = arena_printf(turn->request.arena, "Content-Type: %s", facts->content_type);
+    headers[n++] = facts->is_stream    ? "Accept: text/event-stream"
+                   : facts->wants_text ? "Accept: */*"
+                                       : "Accept: application/json";
     headers[n++] = "User-Agent: llm-router/" LLM_ROUTER_VERSION;
     for (unsigned i = 0; i < extra.count; i++) {
         const struct snap_header_line *h = SNAP_ITEM(turn->root, extra, struct snap_header_line, i);
@@ -168,8 +171,7 @@ static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
     attempt_keep_head(a, head);
     a->is_relaying = head->status >= 200 && head->status < 300;
     if (a->is_relaying) {
-        relay_init(&a->relay, errand->dialect, errand->facts->is_stream, a->asks_usage, head->content_type,
-                   &a->sink);
+        relay_init(&a->relay, errand->dialect, errand->facts, a->asks_usage, head->content_type, &a->sink);
     }
     return EXCHANGE_MORE;
 }
@@ -202,7 +204,7 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
     else if (out->verdict == VERDICT_RATE)
         failure.kind = FAILURE_UPSTREAM_RATE_LIMITED;
     event->code = failure_code(&failure);
-    if (!a->errand->facts->is_stream) {
+    if (!a->relay.is_stream) {
         a->errand->is_cut_short = true;
         return;
     }
@@ -245,7 +247,8 @@ static void exchange(struct attempt *a, const char *const *headers)
     }
     const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
     const struct exchange_request request = {
-        .url = snap_cstr(turn->root, upstream->url),
+        .url = arena_printf(turn->request.arena, "%s/%s", snap_cstr(turn->root, upstream->url),
+                            errand->dialect->endpoint),
         .headers = headers,
         .body = &body,
         .clocks = {

@@ -13,7 +13,7 @@ void attempt_note_candidate(struct attempt *a)
     e->account = snap_span(root, upstream->account);
     e->supplier_model = snap_span(root, upstream->supplier_model);
     e->host = snap_span(root, upstream->host);
-    e->dialect = snap_span(root, upstream->dialect);
+    e->dialect = span_cstr(a->errand->dialect->name);
     e->key_fp = a->candidate->key->fingerprint;
 }
 

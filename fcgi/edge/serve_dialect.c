@@ -70,12 +70,16 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
     struct request_fault fault;
     struct span body;
 
-    int r = request_read_json(&turn->request, &body, &failure);
+    struct span type = span_cstr(conn_param(turn->request.conn, "CONTENT_TYPE"));
+
+    if (dialect->body_bytes != 0 && dialect->body_bytes < turn->request.max_body_bytes)
+        turn->request.max_body_bytes = dialect->body_bytes;
+    int r = request_read_body(&turn->request, dialect->media_type, &body, &failure);
     if (r != 0 && failure.kind == FAILURE_KIND_COUNT) {
         turn->event->end = EVENT_END_CLIENT_GONE;
         return r;
     }
-    if (r == 0 && dialect->read_request(body, turn->request.arena, facts, &fault) != 0) {
+    if (r == 0 && dialect->read_request(body, type, turn->request.arena, facts, &fault) != 0) {
         failure = (struct failure){
             .kind = fault.is_syntax ? FAILURE_INVALID_JSON : FAILURE_INVALID_REQUEST,
             .message = fault.message,
@@ -96,11 +100,16 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
 }
 
 /* The model that serves: the asked one, or the default for none, "" and "auto". */
-static const struct snap_model *find_model(struct turn *turn, const struct service *service,
-                                           const struct request_facts *facts)
+static const struct snap_model *find_model(struct turn *turn, const struct dialect *dialect,
+                                           const struct service *service, const struct request_facts *facts)
 {
     const struct snap_root *root = turn->root;
     bool wants_default = facts->model.len == 0 || span_is(facts->model, "auto");
+
+    if (wants_default && dialect->needs_model) {
+        turn_fail(turn, &(struct failure){ .kind = FAILURE_MISSING_MODEL, .param = "model" });
+        return NULL;
+    }
     struct span name = wants_default ? snap_span(root, service->preset(root)) : facts->model;
     const struct snap_model *model = name.len > 0 ? service->find(root, name) : NULL;
 
@@ -181,7 +190,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     if (read_request(turn, dialect, &facts) != 0)
         return;
     const struct service *service = &services[dialect->is_adapted];
-    const struct snap_model *model = find_model(turn, service, &facts);
+    const struct snap_model *model = find_model(turn, dialect, service, &facts);
     if (model == NULL)
         return;
     struct answer answer;

@@ -144,7 +144,7 @@ static int read_length(const struct request *request, uint64_t *length)
     return 0;
 }
 
-static bool is_json(const struct request *request)
+static bool is_of_type(const struct request *request, const char *media_type)
 {
     const char *type = conn_param(request->conn, "CONTENT_TYPE");
     struct span media = span_cstr(type);
@@ -152,7 +152,7 @@ static bool is_json(const struct request *request)
     if (semicolon != NULL)
         media.len = (size_t)(semicolon - type);
     media = span_trim(media);
-    return span_is_nocase(media, "application/json") ||
+    return span_is_nocase(media, media_type) ||
            (request->media_type != NULL && span_is_nocase(media, request->media_type));
 }
 
@@ -185,12 +185,16 @@ static int read_whole(struct conn *conn, char *bytes, size_t size, struct failur
     return r;
 }
 
-int request_read_json(struct request *request, struct span *body, struct failure *failure)
+int request_read_body(struct request *request, const char *media_type, struct span *body,
+                      struct failure *failure)
 {
     uint64_t length;
 
-    if (!is_json(request)) {
-        *failure = (struct failure){ .kind = FAILURE_UNSUPPORTED_MEDIA_TYPE };
+    if (!is_of_type(request, media_type)) {
+        *failure = (struct failure){
+            .kind = FAILURE_UNSUPPORTED_MEDIA_TYPE,
+            .message = arena_printf(request->arena, "The body must be %s.", media_type),
+        };
         return ERR_FORMAT;
     }
     if (read_length(request, &length) != 0) {

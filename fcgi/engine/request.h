@@ -23,7 +23,8 @@ struct request {
     const char *method; /* "POST" */
     const char *path;   /* decoded by the web server; script name and path info together */
     size_t max_body_bytes;
-    const char *media_type; /* of a body, besides application/json; set after request_read, or NULL */
+    const char
+        *media_type; /* of a body, besides the one that is asked for; set after request_read, or NULL */
 
     /* Set after request_read where bodies of all workers share a bound; it then
      * holds for those over REQUEST_BODY_SMALL_BYTES. The engine releases what was
@@ -50,9 +51,10 @@ struct span request_bearer(const struct request *request);
  * False: there is none. */
 bool request_query(const struct request *request, const char *name, struct span *out);
 
-/* The body whole, in the arena; of media type application/json, or media_type. Otherwise a
+/* The body whole, in the arena; of this media type, or request->media_type. Otherwise a
  * negative error with *failure set: 415, 413 or 503 (without reading it), 400; or
  * ERR_CLIENT_GONE, ERR_TIMEOUT without; what was read of it is then wiped. */
-int request_read_json(struct request *request, struct span *body, struct failure *failure);
+int request_read_body(struct request *request, const char *media_type, struct span *body,
+                      struct failure *failure);
 
 #endif

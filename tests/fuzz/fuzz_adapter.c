@@ -136,7 +136,8 @@ static void run(size_t order_index, struct span replies, struct fuzz_pieces *pie
 
     *result = (struct result){ .arena = arena_new(), .scratch = arena_new() };
     buf_init(&result->audio, AUDIO_BYTES);
-    fuzz_check(speech_read_request(span_cstr(orders[order_index].body), result->arena, &facts, &bad) == 0,
+    fuzz_check(speech_read_request(span_cstr(orders[order_index].body), span_cstr(dialect_speech.media_type),
+                                   result->arena, &facts, &bad) == 0,
                "the order is one");
     struct adapter_order *order = arena_new_of(result->arena, struct adapter_order);
     *order = (struct adapter_order){

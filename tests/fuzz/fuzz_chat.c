@@ -93,7 +93,9 @@ static void check_without_usage(const struct request_facts *facts, struct span m
     fuzz_check(dialect_chat.splice_request(facts, model, false, arena, &splice) == 0 && splice.n_edits <= 1,
                "without usage only the model is changed");
     struct span result = read_all(&splice, room, arena);
-    fuzz_check(dialect_chat.read_request(result, arena, &then, &fault) == 0 && span_eq(then.model, model),
+    fuzz_check(dialect_chat.read_request(result, span_cstr(dialect_chat.media_type), arena, &then, &fault) ==
+                       0 &&
+                   span_eq(then.model, model),
                "a body without usage asks for the upstream's model");
     fuzz_check(then.wants_usage == facts->wants_usage, "it asks for usage if the caller did");
 }
@@ -109,7 +111,9 @@ static void check_spliced(const struct request_facts *facts, struct span model, 
                "a body that was read can be spliced");
     struct span result = read_all(&splice, room, arena);
     check_edits(facts, &splice, result);
-    fuzz_check(dialect_chat.read_request(result, arena, &then, &fault) == 0, "a spliced body can be read");
+    fuzz_check(dialect_chat.read_request(result, span_cstr(dialect_chat.media_type), arena, &then, &fault) ==
+                   0,
+               "a spliced body can be read");
     fuzz_check(span_eq(then.model, model), "a spliced body asks for the upstream's model");
     fuzz_check(then.is_stream == facts->is_stream, "a spliced body asks for a stream as the caller did");
     fuzz_check(then.wants_usage == facts->is_stream, "the spliced body of a stream asks for usage");
@@ -129,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct request_facts facts;
     struct request_fault fault = { .message = NULL };
 
-    int r = dialect_chat.read_request(body, arena, &facts, &fault);
+    int r = dialect_chat.read_request(body, span_cstr(dialect_chat.media_type), arena, &facts, &fault);
     fuzz_check(r == 0 || fault.message != NULL, "a refusal says why");
     if (r == 0)
         check_spliced(&facts, model, room, arena);

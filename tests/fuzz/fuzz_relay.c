@@ -86,8 +86,9 @@ static void run_reply(struct run *run, unsigned mode, unsigned fails_at, struct 
     *run = (struct run){ .caller = { .fails_at = fails_at } };
     buf_init(&run->caller.bytes, OUT_BYTES);
     run->sink = (struct relay_sink){ .ctx = &run->caller, .commit = on_commit, .write = on_write };
-    relay_init(&run->relay, &dialect_chat, (mode & MODE_STREAM) != 0, (mode & MODE_HIDES_USAGE) != 0,
-               span_cstr(""), &run->sink);
+    const struct request_facts request = { .is_stream = (mode & MODE_STREAM) != 0 };
+    relay_init(&run->relay, &dialect_chat, &request, (mode & MODE_HIDES_USAGE) != 0, span_cstr(""),
+               &run->sink);
     if (filler.len > 0)
         feed(run, filler);
     while (reply.len > 0) {

@@ -46,7 +46,8 @@ static void check_splice(const struct request_facts *facts, struct span model, s
 
     fuzz_check(speech_splice_request(s, model, voice, arena, &splice) == 0, "there is room for our edits");
     struct span body = text_of(&splice, arena);
-    fuzz_check(speech_read_request(body, arena, &again, &fault) == 0, "what is passed on can be read");
+    fuzz_check(speech_read_request(body, span_cstr(dialect_speech.media_type), arena, &again, &fault) == 0,
+               "what is passed on can be read");
     fuzz_check(span_eq(again.model, model), "the model is the upstream's");
     fuzz_check(span_eq(again.speech->input, s->input) && again.speech->speed == s->speed &&
                    span_eq(again.speech->instructions, s->instructions) &&
@@ -66,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct request_facts facts = { 0 };
     struct request_fault fault = { 0 };
 
-    if (speech_read_request(fuzz_rest(&in), arena, &facts, &fault) == 0) {
+    if (speech_read_request(fuzz_rest(&in), span_cstr(dialect_speech.media_type), arena, &facts, &fault) ==
+        0) {
         check_facts(&facts);
         check_splice(&facts, span_cstr(models[choice % 4]), span_cstr(voices[choice / 4]), arena);
     } else {

@@ -10,6 +10,7 @@ import subprocess
 import chat
 from fastcgi import connect
 import speech
+import transcripts
 from http_client import Call, format_request
 from processes import BROKEN, ROOT, KeptPort, Process, program, wait_until
 from spool import Spool
@@ -245,6 +246,23 @@ class Gateway:
     def say(self, model_name, /, mount="/v1", **members):
         """One request for speech, read to its end."""
         return self.speak(model_name, mount, **members).reply()
+
+    def transcribe(self, body, mount="/v1", headers=None, **options):
+        """One request for a transcription under way, with a request id of ours: call.request_id."""
+        request_id = secrets.token_hex(16)
+        call = self.call(
+            "POST",
+            f"{mount}/audio/transcriptions",
+            body,
+            headers=transcripts.FORM | {"x-request-id": request_id} | (headers or {}),
+            **options,
+        )
+        call.request_id = request_id
+        return call
+
+    def hear(self, model_name, *parts, mount="/v1", **fields):
+        """One request for a transcription, read to its end."""
+        return self.transcribe(transcripts.request(model_name, *parts, **fields), mount).reply()
 
     def begin(self, model_name, stream=False, mount="/v1", headers=None, **options):
         """A chat completion under way, with a request id of ours: call.request_id.

@@ -12,6 +12,7 @@ import pytest
 
 import chat
 import speech
+import transcripts
 from administrator import Admin, document, new_key
 from cgi_program import CgiCall
 from fastcgi import meta_variables
@@ -70,6 +71,19 @@ def speak_in_every_way(gateway, mount):
         gateway.script("voice", "k1", [head(200, speech.MP3 | {"x-request-id": key}), data(speech.audio(1000)), close()])
         replies.append(gateway.say("voice", mount, stream_format=stream_format))
     assert [reply.status for reply in replies] == [200, 400, 200, 400, 200]
+    return replies
+
+
+def hear_in_every_way(gateway, mount):
+    """Served from the second key, cut, and refused by us, by an upstream that sends the key back."""
+    key = gateway.keys.plaintext("m", "k1")
+    words = json.dumps({"error": {"message": f"{key} is wrong", "code": key, "param": key}})
+    gateway.script("m", "k1", answer(401, words, {"content-type": f"text/plain; {key}"}, reason=key))
+    gateway.script("m", "k2", answer(200, transcripts.transcript()))
+    replies = [gateway.hear("m", mount=mount), gateway.hear(None, mount=mount)]
+    gateway.script("m", "k1", [head(), data(transcripts.delta("Hello")), data(f"data: {words}\n\n"), close()])
+    replies.append(gateway.hear("m", stream="true", mount=mount))
+    assert [reply.status for reply in replies] == [200, 400, 200]
     return replies
 
 
@@ -135,6 +149,7 @@ def test_after_all_of_it_no_place_holds_a_secret(admin):
     gateway = admin.gateway
     replies = ask_in_every_way(gateway, "/v1") + ask_in_every_way(gateway, "/api/v1/openai")
     replies += speak_in_every_way(gateway, "/v1") + speak_in_every_way(gateway, "/api/v1/openai")
+    replies += hear_in_every_way(gateway, "/v1") + hear_in_every_way(gateway, "/api/v1/openai")
     replies += kill_a_worker_and_be_shed(gateway) + ask_by_cgi(gateway)
     more, key = administer(admin)
     shown = {f"a reply of {reply.status}": reply.body + str(reply.headers).encode() for reply in replies + more}

@@ -10,6 +10,7 @@ import pytest
 
 import chat
 import speech
+import transcripts
 from gateway import MOUNTS
 from processes import BUILD, ROOT
 from providers import sound
@@ -116,6 +117,24 @@ def test_a_plain_answer_with_tool_calls(gateway, client):
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     gateway.script("m", "k1", answer(200, chat.completion(choices=[choice])))
     assert client(tools=TOOLS)["done"]["choices"][0]["message"]["tool_calls"] == [call]
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])
+def test_a_transcription(gateway, client, is_stream):
+    gateway.script("m", "k1", stream(*transcripts.GOOD_STREAM) if is_stream else answer(200, transcripts.transcript()))
+    sound = base64.b64encode(transcripts.SOUND).decode()
+    result = client(job={"wants": "transcription", "file": sound, "body": {"model": "m", "stream": is_stream}})
+    assert "error" not in result
+    if is_stream:
+        assert [event["type"] for event in result["chunks"]] == [
+            "transcript.text.delta",
+            "transcript.text.delta",
+            "transcript.text.done",
+        ]
+        assert result["chunks"][-1]["text"] == "Hello world"
+    else:
+        assert result["done"]["text"] == "Hello from upstream."
+    assert transcripts.SOUND in gateway.upstream.records[0].body
 
 
 def test_the_list_of_models(gateway, client):

@@ -1,11 +1,13 @@
 """OpenAI's own client library for Python, at both mounts."""
 
+import io
 import json
 
 import openai
 import pytest
 
 import chat
+import transcripts
 from gateway import MOUNTS
 from scripts import answer, close, data, hang, head, pause, reset, stream
 from tree import Tree, hostile, model
@@ -62,6 +64,41 @@ def test_a_streamed_answer_with_usage(gateway, client):
     gateway.script("m", "k1", stream(chat.HELLO, chat.FINISH, chat.usage_event(), chat.DONE))
     chunks = list(ask(client, stream=True, stream_options={"include_usage": True}))
     assert chunks[-1].usage.completion_tokens == 3
+
+
+def hear(client, **members):
+    file = io.BytesIO(transcripts.SOUND)
+    file.name = 'a "quoted" name.wav'
+    return client.audio.transcriptions.create(model="m", file=file, **members)
+
+
+def test_a_transcription(gateway, client):
+    gateway.script("m", "k1", answer(200, transcripts.transcript(usage=transcripts.TOKENS)))
+    done = hear(client, language="en", timestamp_granularities=["word", "segment"], prompt="Names: Åsa")
+    assert done.text == "Hello from upstream."
+    assert done.usage.total_tokens == 59
+    record = gateway.upstream.records[0]
+    assert record.path == "/a/audio/transcriptions"
+    for part in (transcripts.SOUND, "Names: Åsa".encode(), b'name="timestamp_granularities[]"'):
+        assert part in record.body
+
+
+def test_a_transcription_as_text(gateway, client):
+    gateway.script("m", "k1", answer(200, "WEBVTT\n\n", transcripts.TEXT))
+    assert hear(client, response_format="vtt") == "WEBVTT\n\n"
+
+
+def test_a_streamed_transcription(gateway, client):
+    gateway.script("m", "k1", stream(*transcripts.GOOD_STREAM, delay=0.01))
+    events = list(hear(client, stream=True))
+    assert "".join(event.delta for event in events[:-1]) == events[-1].text == "Hello world"
+    assert events[-1].usage.total_tokens == 59
+
+
+def test_a_broken_stream_of_a_transcription_is_an_error(gateway, client):
+    gateway.script("m", "k1", [head(), data(transcripts.delta("Hello")), pause(0.05), close()])
+    with pytest.raises(openai.APIError, match="broke off"):
+        list(hear(client, stream=True))
 
 
 def test_an_answer_with_tool_calls(gateway, client):

@@ -41,8 +41,9 @@ static inline void driver_open(struct driver *d, const char *adapter, const char
     *d = (struct driver){ .arena = arena_new(), .scratch = arena_new() };
     buf_init(&d->audio, 64 * 1024 * 1024);
     d->sink = (struct audio_sink){ .ctx = d, .write = driver_take_audio };
-    ck_assert_msg(speech_read_request(span_cstr(body), d->arena, &d->facts, &bad) == 0, "%s: %s", body,
-                  bad.message);
+    ck_assert_msg(speech_read_request(span_cstr(body), span_cstr(dialect_speech.media_type), d->arena,
+                                      &d->facts, &bad) == 0,
+                  "%s: %s", body, bad.message);
     d->order = (struct adapter_order){
         .adapter = adapter_find(span_cstr(adapter)),
         .speech = d->facts.speech,

@@ -75,8 +75,9 @@ static void on_fault(void *ctx, struct span member, const char *message)
 static struct adapter_call *call_of(const char *body, const char *operators)
 {
     struct request_fault bad = { 0 };
-    ck_assert_msg(speech_read_request(span_cstr(body), arena, &facts, &bad) == 0, "%s: %s", body,
-                  bad.message);
+    ck_assert_msg(
+        speech_read_request(span_cstr(body), span_cstr(dialect_speech.media_type), arena, &facts, &bad) == 0,
+        "%s: %s", body, bad.message);
     struct adapter_order *order = arena_new_of(arena, struct adapter_order);
     *order = (struct adapter_order){
         .adapter = &adapter,

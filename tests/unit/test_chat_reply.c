@@ -231,63 +231,63 @@ static const struct {
     const char *provider, *stream;
     struct usage usage;
 } usages[] = {
-    { "nobody", HELLO STOP, { false, NONE, NONE, NONE, NONE, NONE, NONE, NONE } },
+    { "nobody", HELLO STOP, { false, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "OpenAI",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}],\"usage\":null}") EVENT(
           "{\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":22,\"total_tokens\":33,"
           "\"prompt_tokens_details\":{\"cached_tokens\":4,\"audio_tokens\":1},"
           "\"completion_tokens_details\":{\"reasoning_tokens\":7,\"audio_tokens\":2,"
           "\"accepted_prediction_tokens\":0}}}"),
-      { true, 11, 22, 4, NONE, 7, 1, 2 } },
+      { true, 11, 22, 4, NONE, 7, 1, 2, NONE } },
     { "Moonshot",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":"
             "11,"
             "\"completion_tokens\":22,\"cached_tokens\":3}}]}"),
-      { true, 11, 22, 3, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, 3, NONE, NONE, NONE, NONE, NONE } },
     { "Moonshot, with a trailing chunk",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":"
             "11,"
             "\"completion_tokens\":22}}]}") EVENT("{\"choices\":[],\"usage\":{\"prompt_tokens\":11,"
                                                   "\"completion_tokens\":22,\"cached_tokens\":3}}"),
-      { true, 11, 22, 3, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, 3, NONE, NONE, NONE, NONE, NONE } },
     { "DeepSeek",
       STOP EVENT("{\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":22,"
                  "\"prompt_cache_hit_tokens\":8,\"prompt_cache_miss_tokens\":3,"
                  "\"completion_tokens_details\":{\"reasoning_tokens\":5}}}"),
-      { true, 11, 22, 8, NONE, 5, NONE, NONE } },
+      { true, 11, 22, 8, NONE, 5, NONE, NONE, NONE } },
     { "Groq",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"i\","
             "\"usage\":{\"queue_time\":0.1,\"prompt_tokens\":11,\"completion_tokens\":22}}}"),
-      { true, 11, 22, NONE, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "xAI: later chunks without usage do not wipe it",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":11,"
             "\"completion_tokens\":22}}") EVENT("{\"choices\":[]}") EVENT("{\"choices\":[],\"usage\":null}"),
-      { true, 11, 22, NONE, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "Perplexity: running counts are not added up",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":11,"
             "\"completion_tokens\":1}}")
           EVENT("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\"}}],\"usage\":{\"prompt_tokens\":11,"
                 "\"completion_tokens\":22},\"citations\":[]}"),
-      { true, 11, 22, NONE, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "MiniMax: choices is null",
       EVENT("{\"choices\":null,\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":22}}"),
-      { true, 11, 22, NONE, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "OpenRouter: with a choice beside it",
       EVENT("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"},\"finish_reason\":null}],\"usage\":{"
             "\"prompt_tokens\":11,\"completion_tokens\":22,\"cost\":0.5}}"),
-      { true, 11, 22, NONE, NONE, NONE, NONE, NONE } },
+      { true, 11, 22, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "Anthropic's names",
       EVENT(
           "{\"choices\":[],\"usage\":{\"input_tokens\":11,\"output_tokens\":22,\"cache_read_input_tokens\":6,"
           "\"cache_creation_input_tokens\":5}}"),
-      { true, 11, 22, 6, 5, NONE, NONE, NONE } },
+      { true, 11, 22, 6, 5, NONE, NONE, NONE, NONE } },
     { "none that can be a count",
       EVENT("{\"choices\":[],\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":1.5,\"cached_tokens\":"
             "\"3\"}}"),
-      { false, NONE, NONE, NONE, NONE, NONE, NONE, NONE } },
+      { false, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "an error after it leaves it",
       EVENT("{\"choices\":[],\"usage\":{\"prompt_tokens\":11}}") EVENT("{\"error\":\"x\"}"),
-      { true, 11, NONE, NONE, NONE, NONE, NONE, NONE } },
+      { true, 11, NONE, NONE, NONE, NONE, NONE, NONE, NONE } },
 };
 
 static const char *usage_text(const struct usage *u, char out[160])

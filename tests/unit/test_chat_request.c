@@ -63,7 +63,7 @@ START_TEST(a_body_says_its_model_and_whether_it_wants_a_stream_and_usage)
     struct request_facts facts;
     struct request_fault fault = { 0 };
     const char *body = accepted[_i].body;
-    int r = chat_read_request(span_cstr(body), arena, &facts, &fault);
+    int r = chat_read_request(span_cstr(body), span_cstr(dialect_chat.media_type), arena, &facts, &fault);
     ck_assert_msg(r == 0, "%s: %s", body, fault.message);
     ck_assert_msg(span_is(facts.model, accepted[_i].model), "%s: model \"%.*s\"", body, (int)facts.model.len,
                   facts.model.ptr);
@@ -121,7 +121,7 @@ START_TEST(a_body_that_cannot_be_meant_is_refused_with_its_place)
     struct request_facts facts;
     struct request_fault fault = { 0 };
     const char *body = refused[_i].body, *param = refused[_i].param;
-    int r = chat_read_request(span_cstr(body), arena, &facts, &fault);
+    int r = chat_read_request(span_cstr(body), span_cstr(dialect_chat.media_type), arena, &facts, &fault);
     ck_assert_msg(r == ERR_FORMAT, "%s: %d", body, r);
     ck_assert_msg(fault.is_syntax == refused[_i].is_syntax, "%s: is_syntax %d", body, fault.is_syntax);
     ck_assert_msg(strstr(fault.message, refused[_i].word) != NULL, "%s: \"%s\" does not say \"%s\"", body,
@@ -142,7 +142,9 @@ START_TEST(a_body_nested_too_deeply_is_refused_but_not_called_malformed)
     memset(body + len + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
     len += 2 * JSON_DEPTH_MAX;
     body[len++] = '}';
-    ck_assert_int_eq(chat_read_request(span_of(body, len), arena, &facts, &fault), ERR_FORMAT);
+    ck_assert_int_eq(
+        chat_read_request(span_of(body, len), span_cstr(dialect_chat.media_type), arena, &facts, &fault),
+        ERR_FORMAT);
     ck_assert(!fault.is_syntax);
     ck_assert_msg(strstr(fault.message, "nested too deeply") != NULL, "%s", fault.message);
 }
@@ -212,7 +214,7 @@ static struct request_facts read_body(struct span body)
 {
     struct request_facts facts;
     struct request_fault fault = { 0 };
-    int r = chat_read_request(body, arena, &facts, &fault);
+    int r = chat_read_request(body, span_cstr(dialect_chat.media_type), arena, &facts, &fault);
     ck_assert_msg(r == 0, "%.*s: %s", (int)body.len, body.ptr, fault.message);
     return facts;
 }

@@ -120,7 +120,7 @@ static void fill(void)
     event.total_us = 100;
     event.upstream_us = 60;
     event.client_wait_us = 30;
-    event.usage = (struct usage){ true, 1, 2, 3, 4, 5, 6, 7 };
+    event.usage = (struct usage){ true, 1, 2, 3, 4, 5, 6, 7, 8 };
 }
 
 START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
@@ -139,7 +139,7 @@ START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
         "fault "
         "counts_for_health retry_after_s bytes_in bytes_out held_events");
     expect_names(member(object, "usage"),
-                 "input output cached_read cached_write reasoning audio_in audio_out source");
+                 "input output cached_read cached_write reasoning audio_in audio_out audio_ms source");
     json_object_put(object);
 }
 END_TEST
@@ -156,7 +156,7 @@ END_TEST
 START_TEST(a_count_of_nought_is_said_where_it_can_occur)
 {
     event_add_attempt(&event);
-    event.usage = (struct usage){ true, 0, -1, -1, -1, -1, -1, -1 };
+    event.usage = (struct usage){ true, 0, -1, -1, -1, -1, -1, -1, -1 };
     event.has_stream = true;
     json_object *object = written();
     expect_names(json_object_array_get_idx(member(object, "attempts"), 0),
@@ -181,7 +181,7 @@ START_TEST(characters_are_said_where_a_text_was_spoken_and_who_counted_them)
 {
     usage_init(&event.usage);
     if (characters[_i].has_tokens)
-        event.usage = (struct usage){ true, 3, -1, -1, -1, -1, -1, -1 };
+        event.usage = (struct usage){ true, 3, -1, -1, -1, -1, -1, -1, -1 };
     event.characters = 12;
     event.is_characters_guessed = characters[_i].is_guessed;
     json_object *object = written(), *usage = member(object, "usage");

@@ -73,12 +73,19 @@ struct run {
     enum exchange_want want;
 };
 
-static void begin(struct run *run, bool is_stream, bool hides_usage, const char *type, int fails_at)
+static void begin_of(struct run *run, const struct dialect *dialect, const struct request_facts *request,
+                     bool hides_usage, const char *type, int fails_at)
 {
     *run = (struct run){ .caller = { .fails_at = fails_at } };
     buf_init(&run->caller.bytes, OUT_BYTES);
     run->sink = (struct relay_sink){ .ctx = &run->caller, .commit = on_commit, .write = on_write };
-    relay_init(&run->relay, &dialect_chat, is_stream, hides_usage, span_cstr(type), &run->sink);
+    relay_init(&run->relay, dialect, request, hides_usage, span_cstr(type), &run->sink);
+}
+
+static void begin(struct run *run, bool is_stream, bool hides_usage, const char *type, int fails_at)
+{
+    const struct request_facts request = { .is_stream = is_stream };
+    begin_of(run, &dialect_chat, &request, hides_usage, type, fails_at);
 }
 
 /* As an exchange does: nothing more once the relay has enough. The piece is a
@@ -439,6 +446,64 @@ START_TEST(the_caller_gets_a_media_type_that_fits)
 }
 END_TEST
 
+/* Replies to requests for transcriptions: an upstream may answer who asked for a
+ * stream with a whole reply, a plain reply may be text, and no mark is added. */
+#define HEARD "data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hi\"}\n\n"
+#define HEARD_ALL "data: {\"type\":\"transcript.text.done\",\"text\":\"Hi\"}\n\n"
+#define HEARD_NOTHING "data: {\"type\":\"transcript.text.delta\",\"delta\":\"\"}\n\n"
+
+static const struct transcript {
+    bool is_stream, wants_text;
+    const char *type, *reply;
+    enum relay_end end;
+    const char *why;
+    const char *caller_type; /* NULL: the caller gets nothing; else all of the reply */
+    bool is_whole;           /* its length is known before */
+} transcripts[] = {
+    { true, false, "text/event-stream", HEARD HEARD_ALL, RELAY_FINISHED, NULL, "text/event-stream", false },
+    { true, false, "", HEARD HEARD_ALL, RELAY_FINISHED, NULL, "text/event-stream", false },
+    { true, false, "text/event-stream", HEARD HEARD_ALL MARK, RELAY_FINISHED, NULL, "text/event-stream",
+      false },
+    { true, false, "text/event-stream", HEARD, RELAY_CUT, "no_finish", "text/event-stream", false },
+    { true, false, "text/event-stream", HEARD_NOTHING, RELAY_UNUSABLE, "empty_stream", NULL, false },
+    { true, false, "application/json", "{\"text\":\"Hi\"}", RELAY_FINISHED, NULL, "application/json", true },
+    { true, false, "application/json", "\n{\"text\":\"Hi\"}", RELAY_FINISHED, NULL, "application/json",
+      true },
+    { true, false, "application/json", "{\"error\":\"no\"}", RELAY_ERROR, "error_in_reply", NULL, false },
+    { true, false, "application/json", HEARD HEARD_ALL, RELAY_UNUSABLE, "not_json", NULL, false },
+    { true, true, "text/plain", "1\n00:00:00,000 --> 00:00:01,000\nHi\n", RELAY_FINISHED, NULL, "text/plain",
+      true },
+    { false, false, "application/json", "{\"text\":\"\"}", RELAY_FINISHED, NULL, "application/json", true },
+    { false, false, "text/plain", "Hi", RELAY_UNUSABLE, "not_json", NULL, false },
+    { false, true, "", "Hi", RELAY_FINISHED, NULL, "text/plain; charset=utf-8", true },
+    { false, true, "text/vtt", "WEBVTT\n\n", RELAY_FINISHED, NULL, "text/vtt", true },
+    { false, true, "text/plain", "\n", RELAY_FINISHED, NULL, "text/plain", true },
+    { false, true, "text/plain", "", RELAY_UNUSABLE, "empty_reply", NULL, false },
+    { false, true, "text/html", "<HTML>Bad gateway</HTML>", RELAY_UNUSABLE, "not_text", NULL, false },
+};
+
+START_TEST(a_transcript_comes_as_text_as_json_or_as_events_whatever_was_asked_for)
+{
+    const struct transcript *row = &transcripts[_i];
+    const struct request_facts request = { .is_stream = row->is_stream, .wants_text = row->wants_text };
+
+    for (size_t piece = 1; piece < 200; piece = piece * 2 + 5) {
+        struct run run;
+        begin_of(&run, &dialect_transcription, &request, false, row->type, NEVER);
+        feed_in_pieces(&run, span_cstr(row->reply), piece);
+        relay_finish(&run.relay, true);
+        ck_assert_msg(run.relay.end == row->end, "%s: end %d", row->reply, run.relay.end);
+        ck_assert_pstr_eq(run.relay.why, row->why);
+        ck_assert_msg(span_is(buf_span(&run.caller.bytes), row->caller_type == NULL ? "" : row->reply),
+                      "%s: the caller got \"%.*s\"", row->reply, (int)run.caller.bytes.len,
+                      run.caller.bytes.data);
+        ck_assert_str_eq(run.caller.type, row->caller_type == NULL ? "" : row->caller_type);
+        ck_assert_int_eq(row->is_whole, run.caller.commits == 1 && run.caller.whole_bytes >= 0);
+        end(&run);
+    }
+}
+END_TEST
+
 START_TEST(what_came_before_content_is_counted_and_kept)
 {
     struct run run;
@@ -780,6 +845,8 @@ int main(void)
                         (int)COUNT(conversations));
     tcase_add_test(talk, a_caller_that_left_stops_the_exchange);
     tcase_add_loop_test(talk, the_caller_gets_a_media_type_that_fits, 0, (int)COUNT(types));
+    tcase_add_loop_test(talk, a_transcript_comes_as_text_as_json_or_as_events_whatever_was_asked_for, 0,
+                        (int)COUNT(transcripts));
     tcase_add_test(talk, what_came_before_content_is_counted_and_kept);
     tcase_add_test(talk, events_that_come_together_leave_together);
     tcase_add_test(talk, the_error_event_says_whether_the_caller_heard_it);

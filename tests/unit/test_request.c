@@ -251,7 +251,7 @@ static int read_json(const char *type, const char *length, struct span body, boo
         length, NULL
     };
     ck_assert_int_eq(read_request(pairs, body, is_whole), 0);
-    return request_read_json(&request, got, &failure);
+    return request_read_body(&request, "application/json", got, &failure);
 }
 
 static void expect_refusal(int r, enum failure_kind kind, int status)
@@ -304,7 +304,7 @@ START_TEST(another_media_type_is_read_where_it_is_asked_for)
     struct span body = { NULL, 0 };
     ck_assert_int_eq(read_request(pairs, span_cstr("{}"), true), 0);
     request.media_type = "application/merge-patch+json";
-    ck_assert_int_eq(request_read_json(&request, &body, &failure), 0);
+    ck_assert_int_eq(request_read_body(&request, "application/json", &body, &failure), 0);
     ck_assert(span_is(body, "{}"));
 }
 END_TEST
@@ -404,7 +404,7 @@ START_TEST(a_body_that_breaks_off_is_nobodys_mistake)
     ck_assert_int_eq(read_request(pairs, row->body, false), 0);
     if (row->leaves)
         shutdown(front, SHUT_WR);
-    int r = request_read_json(&request, &body, &failure);
+    int r = request_read_body(&request, "application/json", &body, &failure);
     ck_assert_msg(r == row->result, "%s: %s", row->what, err_name(r));
     ck_assert_msg(failure.kind == FAILURE_KIND_COUNT, "%s gave a failure", row->what);
     ck_assert_msg(body.ptr == NULL, "%s gave a body", row->what);
@@ -446,7 +446,7 @@ START_TEST(large_bodies_of_all_workers_share_a_bound)
     request.max_body_bytes = 1000000;
     request.process = &process;
     request.body_memory_bytes = 300000;
-    int r = request_read_json(&request, &body, &failure);
+    int r = request_read_body(&request, "application/json", &body, &failure);
     ck_assert_msg((r == ERR_TIMEOUT) == row->is_read, "%llu bytes beside %llu: %s",
                   (unsigned long long)row->bytes, (unsigned long long)row->others_bytes, err_name(r));
     if (row->is_read) {

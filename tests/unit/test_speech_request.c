@@ -66,7 +66,8 @@ static const struct {
 
 START_TEST(a_request_says_what_it_says)
 {
-    int r = speech_read_request(span_cstr(accepted[_i].body), arena, &facts, &fault);
+    int r = speech_read_request(span_cstr(accepted[_i].body), span_cstr(dialect_speech.media_type), arena,
+                                &facts, &fault);
     ck_assert_msg(r == 0, "%s: %s", accepted[_i].body, fault.message);
     const struct speech_facts *s = facts.speech;
     ck_assert_msg(span_is(s->input, accepted[_i].input) && s->input_characters == accepted[_i].characters,
@@ -120,7 +121,8 @@ static const struct {
 
 START_TEST(what_is_wrong_is_named_with_its_member)
 {
-    int r = speech_read_request(span_cstr(refused[_i].body), arena, &facts, &fault);
+    int r = speech_read_request(span_cstr(refused[_i].body), span_cstr(dialect_speech.media_type), arena,
+                                &facts, &fault);
     ck_assert_msg(r != 0, "%s was accepted", refused[_i].body);
     ck_assert_pstr_eq(fault.param, refused[_i].param);
     ck_assert_msg(strstr(fault.message, refused[_i].message) != NULL, "%s: %s", refused[_i].body,
@@ -133,12 +135,12 @@ START_TEST(characters_are_counted_and_not_bytes)
     static const char *const units[] = { "a",       "\xc3\xa9",       "\xe5\xad\x97", "\xf0\x9f\x98\x80",
                                          "\\u5b57", "\\ud83d\\ude00", "\\n" };
     for (size_t i = 0; i < COUNT(units); i++) {
-        ck_assert_msg(speech_read_request(span_cstr(long_input(units[i], SPEECH_INPUT_CHARACTERS)), arena,
-                                          &facts, &fault) == 0,
+        ck_assert_msg(speech_read_request(span_cstr(long_input(units[i], SPEECH_INPUT_CHARACTERS)),
+                                          span_cstr(dialect_speech.media_type), arena, &facts, &fault) == 0,
                       "4096 times %s: %s", units[i], fault.message);
         ck_assert_uint_eq(facts.speech->input_characters, SPEECH_INPUT_CHARACTERS);
-        ck_assert_msg(speech_read_request(span_cstr(long_input(units[i], SPEECH_INPUT_CHARACTERS + 1)), arena,
-                                          &facts, &fault) != 0,
+        ck_assert_msg(speech_read_request(span_cstr(long_input(units[i], SPEECH_INPUT_CHARACTERS + 1)),
+                                          span_cstr(dialect_speech.media_type), arena, &facts, &fault) != 0,
                       "4097 times %s", units[i]);
         ck_assert_str_eq(fault.param, "input");
         ck_assert_ptr_nonnull(strstr(fault.message, "4097"));

@@ -1,12 +1,12 @@
 // One request with OpenAI's client library, as the JSON on standard input says;
 // what came of it goes to standard output, as JSON.
 //
-//   { baseURL, apiKey, wants?: 'models' | 'speech', body, inPieces?, maxRetries?, abortAfterChunks? }
+//   { baseURL, apiKey, wants?: 'models' | 'speech' | 'transcription', file?, body, inPieces?, maxRetries?, abortAfterChunks? }
 //   -> { chunks, models?, done?, requestID?, contentType?, aborted?, error?: { name, status, code, requestID, message } }
 //
 // Of speech, `done` is the whole of it, in base64; with inPieces it is `chunks`, each
 // with the milliseconds since the request: [milliseconds, base64].
-import OpenAI from 'openai';
+import OpenAI, { toFile } from 'openai';
 
 const input = [];
 for await (const piece of process.stdin) input.push(piece);
@@ -43,6 +43,11 @@ try {
     result.models = (await client.models.list()).data.map((model) => model.id);
   } else if (job.wants === 'speech') {
     await speak();
+  } else if (job.wants === 'transcription') {
+    const file = await toFile(Buffer.from(job.file, 'base64'), 'speech.wav');
+    const reply = await client.audio.transcriptions.create({ ...job.body, file });
+    if (job.body.stream) for await (const event of reply) result.chunks.push(event);
+    else result.done = reply;
   } else if (!job.body.stream) {
     result.done = await client.chat.completions.create(job.body);
     result.requestID = result.done._request_id;
