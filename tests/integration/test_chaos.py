@@ -1,6 +1,7 @@
 """Processes that are killed, stopped and made to crash under load. What is lost is
 the killed worker's own request, and it is told of; nothing else happens."""
 
+import contextlib
 import json
 import os
 import random
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import chat
-from fastcgi import FastCgiCall, request_params
+from fastcgi import FastCgiCall, parse_reply, request_params
 from load import Ask, Front, closed_loop, open_loop
 from processes import BROKEN, CAN_LOOK_INSIDE, count_descriptors, wait_until
 from scripts import answer, data, end, head, hang, pause
@@ -165,7 +166,7 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
     not there at once: the other one sleeps beside a waiting connection."""
     gateway = start_gateway(tree(), workers=2)
     gateway.script("plain", "k1", answer(200, chat.completion()))
-    for _ in range(5):
+    for _ in range(20):
         make_successors_late(gateway)
         wait_until(lambda: gateway.metric('llm_router_workers{stage="idle"}') == 2, "both workers sleep")
         first = min(gateway.workers())  # the kernel wakes in the order in which they began to wait
@@ -177,13 +178,17 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
             gateway.run_dir / "llm-router.sock", request_params("/v1/chat/completions", len(body), gateway.caller_key)
         )
         os.kill(first, signal.SIGKILL)
-        call.send_body(body)
-        reply = call.reply()
-        assert reply.status == 200, reply
+        with contextlib.suppress(BrokenPipeError):
+            call.send_body(body)
+        while call.read_some():
+            pass
+        if call.received == b"":
+            continue  # it was quick, and had the connection before it was killed
+        assert parse_reply(call.received).status == 200, call.received
         assert time.monotonic() - begun < 0.5
         if gateway.metric("llm_router_lost_wakeups_total") > 0:
             return
-    raise AssertionError("no wake-up was lost in five tries: this test shows nothing")
+    raise AssertionError("no wake-up was lost in twenty tries: this test shows nothing")
 
 
 def make_successors_late(gateway):
