@@ -1,5 +1,6 @@
 /*
- * The benchmark's upstream: answers chat completions at once, plain or streamed.
+ * The benchmark's upstream: answers chat completions at once, plain or streamed, and
+ * speech.
  *
  *   upstream PORT_FILE CHUNKS INTERVAL_US
  *
@@ -7,6 +8,9 @@
  * "stream":true gets CHUNKS chunks, the first at once and then one every
  * INTERVAL_US; each one's content is "@TIME@", the monotonic clock in
  * microseconds when it was written, for streams.c on the same machine.
+ *
+ * Speech is silence, a second of 24 kHz and 16 bits for each character of the input,
+ * as fast as it is taken. No head and no length of a chunk has its byte, which is 0.
  *
  * One thread, epoll, connections kept: it has to be faster than whatever is
  * measured in front of it.
@@ -32,6 +36,8 @@ enum {
     PEERS_MAX = 4096, /* above any descriptor of ours */
     BUFFER_BYTES = 1024 * 1024,
     BACKLOG = 1024,
+    SPEECH_BYTES_PER_S = 48000,
+    SPEECH_PIECE_BYTES = 16 * 1024,
 };
 
 struct peer {
@@ -39,6 +45,7 @@ struct peer {
     bool closes;          /* after the reply */
     unsigned chunks_left; /* of the stream under way */
     uint64_t due_us;      /* of its next chunk */
+    size_t speech_left;   /* bytes of the speech under way */
 };
 
 static struct peer *peers[PEERS_MAX]; /* by descriptor */
@@ -82,6 +89,32 @@ static void append_next(struct peer *peer)
     buf_append_cstr(&peer->out, "0\r\n\r\n");
 }
 
+static void append_speech(struct peer *peer)
+{
+    static const char silence[SPEECH_PIECE_BYTES];
+    size_t len = peer->speech_left < sizeof(silence) ? peer->speech_left : sizeof(silence);
+
+    buf_printf(&peer->out, "%zx\r\n", len);
+    buf_append(&peer->out, silence, len);
+    buf_append_cstr(&peer->out, "\r\n");
+    peer->speech_left -= len;
+    if (peer->speech_left == 0)
+        buf_append_cstr(&peer->out, "0\r\n\r\n");
+}
+
+static void answer_speech(struct peer *peer, const char *body)
+{
+    const char *input = strstr(body, "\"input\":\"");
+    size_t characters = input == NULL ? 0 : strcspn(input + strlen("\"input\":\""), "\"");
+
+    buf_printf(&peer->out,
+               "HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nTransfer-Encoding: chunked\r\n"
+               "Connection: %s\r\n\r\n",
+               peer->closes ? "close" : "keep-alive");
+    peer->speech_left = characters * SPEECH_BYTES_PER_S;
+    append_speech(peer);
+}
+
 static void answer(struct peer *peer, const char *body)
 {
     const char *connection = peer->closes ? "close" : "keep-alive";
@@ -105,7 +138,7 @@ static void answer(struct peer *peer, const char *body)
 /* Answers the request at the front of what was read, if it is whole. */
 static bool take_request(struct peer *peer)
 {
-    if (peer->in.len == 0 || peer->chunks_left > 0)
+    if (peer->in.len == 0 || peer->chunks_left > 0 || peer->speech_left > 0)
         return false;
     buf_append_char(&peer->in, '\0'); /* for strstr; taken back below */
     peer->in.len--;
@@ -117,10 +150,14 @@ static bool take_request(struct peer *peer)
     const char *length = strcasestr(peer->in.data, "\r\ncontent-length:");
     size_t body = length == NULL ? 0 : strtoul(length + strlen("\r\ncontent-length:"), NULL, 10);
     peer->closes = strcasestr(peer->in.data, "\r\nconnection: close") != NULL;
+    bool is_speech = strstr(peer->in.data, "/audio/speech ") != NULL;
     end[2] = '\r';
     if (peer->in.len < head + body)
         return false;
-    answer(peer, peer->in.data + head);
+    if (is_speech)
+        answer_speech(peer, peer->in.data + head);
+    else
+        answer(peer, peer->in.data + head);
     buf_consume(&peer->in, head + body);
     return true;
 }
@@ -133,6 +170,8 @@ static bool flush(int fd, struct peer *peer)
         if (n < 0)
             return errno == EAGAIN;
         buf_consume(&peer->out, (size_t)n);
+        if (peer->out.len == 0 && peer->speech_left > 0)
+            append_speech(peer);
     }
     return peer->chunks_left > 0 || !peer->closes;
 }
