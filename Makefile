@@ -184,11 +184,11 @@ fuzz: packages-fuzz ## look for inputs that break a parser, FUZZ_SECONDS for eac
 replay-programs: $(FUZZ_TARGETS:%=$(BUILD)/replay_%)
 fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
-integration: packages-test programs ## through lighttpd, with the official client library (TESTS=… selects)
-	@tests/integration/run $(TESTS)
+integration: packages-test programs ## through lighttpd, with the official client libraries (TESTS=… selects)
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/integration/run $(TESTS)
 
 soak: packages-test programs ## crashes under load for ten minutes, and the rest of that kind, with figures: a quarter of an hour
-	@CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 tests/integration/run -raP tests/integration/test_chaos.py \
+	@BUILD=$(BUILD) CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 tests/integration/run -raP tests/integration/test_chaos.py \
 		tests/integration/test_overload.py tests/integration/test_plane.py
 
 lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts

@@ -28,6 +28,22 @@ BROKEN = (
 CAN_LOOK_INSIDE = os.geteuid() == 0
 
 
+def is_sanitized():
+    """Whether the programs under test have AddressSanitizer in them (make integration SANITIZE=1)."""
+    path = BUILD / "llm-router"
+    return path.exists() and b"__asan_init" in path.read_bytes()
+
+
+# AddressSanitizer keeps what was freed.
+CAN_MEASURE_MEMORY = CAN_LOOK_INSIDE and not is_sanitized()
+MEMORY_REASON = "only root may look at the memory of llm-router, and AddressSanitizer's is another"
+
+
+def asan_options(*added):
+    """The environment in which AddressSanitizer does this too."""
+    return {"ASAN_OPTIONS": ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), *added]))}
+
+
 def count_descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 

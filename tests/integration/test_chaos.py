@@ -15,7 +15,7 @@ import pytest
 import chat
 from fastcgi import FastCgiCall, parse_reply, request_params
 from load import Ask, Front, closed_loop, open_loop
-from processes import BROKEN, CAN_LOOK_INSIDE, count_descriptors, wait_until
+from processes import BROKEN, CAN_LOOK_INSIDE, CAN_MEASURE_MEMORY, asan_options, count_descriptors, wait_until
 from scripts import answer, data, end, head, hang, pause
 from tree import Tree, hostile, model
 
@@ -40,7 +40,8 @@ def tree():
 
 
 def start(start_gateway, **options):
-    gateway = start_gateway(tree(), workers=WORKERS, **options)
+    # A SIGSEGV of ours is not to be explained.
+    gateway = start_gateway(tree(), workers=WORKERS, router_environment=asan_options("handle_segv=0"), **options)
     gateway.script("plain", "k1", [pause(0.1), *answer(200, chat.completion())])
     gateway.script("streamed", "k1", [head(), *WORDS, data(chat.FINISH), data(chat.DONE), end()])
     gateway.script("held", "k1", [hang()])
@@ -96,6 +97,7 @@ def at_rest(gateway):
         rest["descriptors"] = {
             role: max(count_descriptors(pid) for pid in pids if roles[pid] == role) for role in set(roles.values())
         }
+    if CAN_MEASURE_MEMORY:
         rest["private_kb"] = {pid: private_kb(pid) for pid in gateway.workers()}
         rest["master_kb"] = private_kb(gateway.router.pid)
     return rest
@@ -116,6 +118,7 @@ def assert_back_to_rest(gateway, before):
         for role, count in after["descriptors"].items():
             # A worker keeps one connection to its upstream, and curl a wake-up pair.
             assert count <= before["descriptors"][role] + (4 if role == "worker" else 0), (role, before, after)
+    if CAN_MEASURE_MEMORY:
         assert after["master_kb"] < before["master_kb"] + 512, (before, after)
 
 

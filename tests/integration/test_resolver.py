@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import chat
-from processes import wait_until
+from processes import asan_options, wait_until
 from scripts import answer
 from test_deadlines import Timed, reasons
 from tree import Tree, elsewhere, hostile, model
@@ -44,8 +44,7 @@ def resolver(tmp_path_factory):
 @pytest.fixture
 def gateway(start_gateway, resolver):
     """One worker, so that what holds it up holds everybody up."""
-    options = os.environ.get("ASAN_OPTIONS", "")
-    environment = {"LD_PRELOAD": str(resolver), "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0"}
+    environment = {"LD_PRELOAD": str(resolver)} | asan_options("verify_asan_link_order=0")
     gateway = start_gateway(TREE, workers=1, router_environment=environment)
     for name, _, _ in TREE.models:
         gateway.script(name, "k", answer(200, chat.completion()))

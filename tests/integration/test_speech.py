@@ -10,7 +10,7 @@ import pytest
 import speech
 from errors import assert_error, assert_exhausted
 from gateway import MOUNTS
-from processes import CAN_LOOK_INSIDE
+from processes import CAN_MEASURE_MEMORY, MEMORY_REASON
 from scripts import JSON, SSE, answer, close, data, dribble, end, flood, hang, head, pause, reset, stream
 from speech import MP3, audio
 from test_chaos import private_kb
@@ -145,7 +145,7 @@ def test_audio_in_single_bytes_arrives(gateway):
     assert gateway.say("one").body == body
 
 
-@pytest.mark.skipif(not CAN_LOOK_INSIDE, reason="only root may look at the memory of llm-router")
+@pytest.mark.skipif(not CAN_MEASURE_MEMORY, reason=MEMORY_REASON)
 @pytest.mark.parametrize("stream_format", ["audio", "sse"])
 @pytest.mark.parametrize("source", ["audio", "events"])
 def test_a_long_file_takes_no_more_memory_than_a_short_one(start_gateway, source, stream_format):

@@ -10,7 +10,7 @@ import pytest
 
 from errors import assert_error
 from gateway import MOUNTS
-from processes import CAN_LOOK_INSIDE, ROOT, wait_until
+from processes import CAN_MEASURE_MEMORY, MEMORY_REASON, ROOT, wait_until
 from tree import Tree, hostile, model
 
 TREE = Tree(model("chat", hostile("a", "k1")))
@@ -313,7 +313,7 @@ def test_a_caller_that_leaves_in_the_middle_harms_nobody(speaking):
     assert ask(speaking, model="azure-tts").status == 200
 
 
-@pytest.mark.skipif(not CAN_LOOK_INSIDE, reason="only root sees the memory of a worker")
+@pytest.mark.skipif(not CAN_MEASURE_MEMORY, reason=MEMORY_REASON)
 def test_lists_take_no_memory_of_a_worker(start_gateway):
     gateway = start_gateway(workers=1)
     use(gateway)
