@@ -14,6 +14,7 @@ import pytest
 
 from administrator import API, CONFIG, Admin, Deployment, ask_directly
 from processes import wait_until
+from step_proxy import StepProxy
 
 WRITERS = 100
 KILLS = 12
@@ -154,6 +155,55 @@ def test_a_program_killed_in_the_middle_of_a_write_leaves_all_or_nothing(gateway
         before = now
     assert put(admin, tree_of("end"))[0] == 200
     print(f"{landed} of {KILLS - 2} writes had happened before the {whom} died")
+
+
+def test_a_program_killed_between_each_two_steps_of_a_write_leaves_all_or_nothing(
+    tmp_path, base_urls, upstream, postgres, start_admin_of
+):
+    """The steps are the statements of a change in Postgres. The state directory's are files, and the writer
+    is killed before each of them in tests/unit/test_store_directory.c."""
+    deployment = Deployment(tmp_path, base_urls, upstream, postgres, workers=1)
+    proxy = StepProxy(postgres.folder / ".s.PGSQL.5432")
+    address = deployment.store.environment["DATABASE_URL"]
+    through_proxy = {"DATABASE_URL": address.replace(str(postgres.folder), str(proxy.folder))}
+    assert through_proxy["DATABASE_URL"] != address
+    admin = start_admin_of(deployment, through_proxy)
+    assert put(admin, tree_of("m0"))[0] == 200
+    landed = []
+    for step in range(1, 30):
+        proxy.before_statement(step, lambda admin=admin: os.killpg(admin.process.pid, signal.SIGKILL))
+        status = try_put(admin, tree_of(f"m{step}"))
+        reached = proxy.was_reached()
+        proxy.before_statement(None, None)
+        if reached:
+            admin.process.wait()
+            admin = start_admin_of(deployment, through_proxy)
+        tag, now = in_force(admin)
+        assert_on_record(admin, tag.strip('"'))
+        assert now == {f"m{step}"} if status == 200 else now == {f"m{(landed or [0])[-1]}"}
+        if status == 200:
+            landed.append(step)
+        if not reached:
+            break
+    assert status == 200 and step > 6, f"killed before {step - 1} statements"
+    assert landed == [step], "a change was in force before its COMMIT"
+    proxy.close()
+    deployment.stop()
+
+
+@pytest.fixture
+def start_admin_of():
+    started = []
+
+    def start(deployment, environment):
+        admin = Admin(deployment, ["--workers", "1"], environment)
+        started.append(admin)
+        admin.wait_for_socket()
+        return admin
+
+    yield start
+    for admin in started:
+        admin.process.stop()
 
 
 def try_put(admin, tree):
