@@ -18,7 +18,7 @@
 
 enum {
     LOOK_MS = 1000, /* twice as often as is promised */
-    PAUSE_MS = 50,  /* between looks, however much news there is: who can publish could keep us busy */
+    PAUSE_MS = 50,  /* between a look and one for a message: who can publish could keep us busy */
     READS_MAX = 3,  /* of one look; when there is news during each of them, the last one counts */
 };
 
@@ -183,6 +183,9 @@ static unsigned left_ms(uint64_t until_us)
     return now >= until_us ? 0 : (unsigned)((until_us - now + US_PER_MS - 1) / US_PER_MS);
 }
 
+/* From one look to the next, by its reason. */
+static const uint64_t wait_ms[RELOAD_SOURCES] = { [RELOAD_TTL] = LOOK_MS, [RELOAD_PUBSUB] = PAUSE_MS };
+
 void keeper_serve(struct engine_process *process, const struct router_shared *shared, struct store *store)
 {
     struct keeper k = { .process = process, .shared = shared, .store = store, .arena = arena_new() };
@@ -196,7 +199,7 @@ void keeper_serve(struct engine_process *process, const struct router_shared *sh
             source = heard;
         if (engine_take_hangup())
             source = RELOAD_SIGNAL;
-        uint64_t due_us = looked_us + (source == RELOAD_TTL ? LOOK_MS : PAUSE_MS) * US_PER_MS;
+        uint64_t due_us = looked_us + wait_ms[source] * US_PER_MS;
         if (clock_monotonic_us() >= due_us) {
             look(&k, source);
             source = RELOAD_TTL;
