@@ -160,8 +160,8 @@ def test_a_program_killed_in_the_middle_of_a_write_leaves_all_or_nothing(gateway
 def test_a_program_killed_between_each_two_steps_of_a_write_leaves_all_or_nothing(
     tmp_path, base_urls, upstream, postgres, start_admin_of
 ):
-    """The steps are the statements of a change in Postgres. The state directory's are files, and the writer
-    is killed before each of them in tests/unit/test_store_directory.c."""
+    """The steps are the statements of a change in Postgres. A writer of the state directory is killed at many
+    moments of its work on files in tests/unit/test_store_directory.c."""
     deployment = Deployment(tmp_path, base_urls, upstream, postgres, workers=1)
     proxy = StepProxy(postgres.folder / ".s.PGSQL.5432")
     address = deployment.store.environment["DATABASE_URL"]
