@@ -5,7 +5,7 @@
 
 #include "admin/answer.h"
 
-static const char mount[] = "/api/admin/";
+static const char mount[] = "/api/admin";
 
 /* A "*" stands for one name; at the end of a path, for all that is left, since names of
  * callers may hold a slash. Of two paths that fit the first is meant. */
@@ -85,7 +85,8 @@ void admin_route(struct admin_turn *turn)
     const char *pattern = NULL, *allow = "";
     struct span name = { "", 0 };
 
-    path = path == NULL ? "" : path + sizeof(mount) - 1;
+    /* A web server that maps the prefix sends /api/adminX as well: what stands behind that is not ours. */
+    path = path == NULL || path[sizeof(mount) - 1] != '/' ? "" : path + sizeof(mount);
     for (size_t i = 0; i < N_ROUTES; i++) {
         const struct route *route = &routes[i];
         if (pattern == NULL ? !fits(route->path, path, &name) : strcmp(pattern, route->path) != 0)

@@ -4,7 +4,8 @@
 
 #include "core/base/environment.h"
 
-static const char database_name[] = "DATABASE_URL", redis_name[] = "REDIS_URL";
+static const char database_name[] = "DATABASE_URL", redis_name[] = "REDIS_URL",
+                  password_name[] = "PGPASSWORD";
 
 /* What cannot be an address is said at the start, and not by each process that opens it. */
 static int check_addresses(const struct store_place *place, struct error *e)
@@ -18,13 +19,15 @@ static int check_addresses(const struct store_place *place, struct error *e)
 int store_place_from_environment(struct store_place *out, struct error *e)
 {
     struct arena *arena = arena_new();
-    struct span database = { NULL, 0 }, redis = { NULL, 0 };
+    struct span database = { NULL, 0 }, redis = { NULL, 0 }, password = { NULL, 0 };
     struct error first = { 0 };
     const char *prefix = getenv("LLM_ROUTER_REDIS_PREFIX");
 
-    /* Both are taken, whatever happens: nothing may stay in the environment. */
+    /* All are taken, whatever happens: nothing may stay in the environment. libpq would find
+     * its own variable there, and nobody would wipe it. */
     int r = environment_take_secret(database_name, arena, &database, &first);
     int s = environment_take_secret(redis_name, arena, &redis, r == 0 ? &first : NULL);
+    environment_take_secret(password_name, arena, &password, NULL);
     if (r == 0)
         r = s;
     if (r != 0)
@@ -33,6 +36,9 @@ int store_place_from_environment(struct store_place *out, struct error *e)
         r = error_set(e, ERR_FORMAT, "%s is set without %s: Postgres keeps what Redis tells of",
                       database.len > 0 ? database_name : redis_name,
                       database.len > 0 ? redis_name : database_name);
+    else if (database.len > 0 && password.len > 0)
+        r = error_set(e, ERR_FORMAT, "%s is set: the password of the database belongs in %s or %s_FILE",
+                      password_name, database_name, database_name);
     if (r == 0) {
         bool is_set = database.len > 0;
         out->database_url = is_set ? xstrdup(database.ptr) : NULL;
@@ -43,6 +49,7 @@ int store_place_from_environment(struct store_place *out, struct error *e)
     }
     environment_wipe(database);
     environment_wipe(redis);
+    environment_wipe(password);
     arena_free(arena);
     return r;
 }

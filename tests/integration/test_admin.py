@@ -380,7 +380,9 @@ def test_head_tells_what_get_would_without_its_body(admin):
     assert tag.encode() in head
 
 
-@pytest.mark.parametrize("path", ["/api/admin", "/api/admin/", "/api/admin/other", CONFIG + "/", CONFIG + "x"])
+@pytest.mark.parametrize(
+    "path", ["/api/admin", "/api/admin/", "/api/admin/other", CONFIG + "/", CONFIG + "x", "/api/adminX" + CONFIG]
+)
 def test_other_paths_hold_nothing(admin, path):
     assert_error(admin.ask("GET", path), 404, "NOT_FOUND")
 

@@ -99,6 +99,23 @@ START_TEST(both_addresses_or_none)
 }
 END_TEST
 
+START_TEST(a_password_beside_the_address_is_refused_and_does_not_stay)
+{
+    struct store_place place = { .state_dir = NULL };
+    setenv("DATABASE_URL", "host=pg", 1);
+    setenv("REDIS_URL", "unix:/red", 1);
+    setenv("PGPASSWORD", "s3cret", 1);
+    ck_assert_int_eq(store_place_from_environment(&place, &e), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(e.text, "PGPASSWORD is set"));
+    ck_assert_ptr_null(strstr(e.text, "s3cret"));
+    ck_assert_ptr_null(place.database_url);
+    ck_assert_ptr_null(getenv("PGPASSWORD"));
+    setenv("PGPASSWORD", "s3cret", 1); /* without a database it is nobody's, and still goes */
+    ck_assert_int_eq(store_place_from_environment(&place, &e), 0);
+    ck_assert_ptr_null(getenv("PGPASSWORD"));
+}
+END_TEST
+
 START_TEST(a_file_that_cannot_be_read_is_named)
 {
     struct store_place place = { .state_dir = NULL };
@@ -148,6 +165,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, both_addresses_or_none, 0, (int)(sizeof(rows) / sizeof(rows[0])));
     tcase_add_test(tests, a_file_that_cannot_be_read_is_named);
+    tcase_add_test(tests, a_password_beside_the_address_is_refused_and_does_not_stay);
     tcase_add_test(tests, an_address_is_overwritten_where_it_stood);
     tcase_add_test(tests, the_prefix_goes_with_redis);
     suite_add_tcase(suite, tests);
