@@ -120,8 +120,7 @@ static int init_worker(struct engine_process *process, struct error *e)
     worker.spool_plan = router_spool_plan(&settings, process->mapping, &process->record->spool_segment);
     if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
-    if (!settings.is_cgi)
-        await_first_look(process->mapping);
+    await_first_look(process->mapping);
     return 0;
 }
 

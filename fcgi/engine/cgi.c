@@ -31,7 +31,9 @@ static int prepare(const struct engine_program *program, struct engine_process *
     if ((r = memory_keep_secret(e)) != 0)
         return r;
     found = mapping_open(process->settings->run_dir, program->name, &process->mapping, e);
-    if (found != 0 && found != ERR_NOT_FOUND)
+    if (found == ERR_FORMAT) /* as between a package's upgrade and the restart */
+        log_line(LOG_WARN, "instance_not_understood", "%s; the store is read instead", e->text);
+    else if (found != 0 && found != ERR_NOT_FOUND)
         return found;
     process->record = &record;
     if (found != 0) {
@@ -39,9 +41,11 @@ static int prepare(const struct engine_program *program, struct engine_process *
         process->record = &process->mapping->workers[0];
         atomic_store_explicit(&process->record->pid, getpid(), memory_order_relaxed);
     }
-    if ((r = program->init_master(process, e)) != 0 || (r = program->init_worker(process, e)) != 0)
+    if ((r = program->init_master(process, e)) != 0)
         return r;
-    return found != 0 && program->init_alone != NULL ? program->init_alone(process, e) : 0;
+    if (found != 0 && program->init_alone != NULL && (r = program->init_alone(process, e)) != 0)
+        return r;
+    return program->init_worker(process, e);
 }
 
 static int nobody_reads = -1; /* a pipe without a reader */

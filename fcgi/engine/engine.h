@@ -65,7 +65,7 @@ struct engine_program {
      * is the process's. NULL: nobody needs to know. */
     void (*worker_died)(struct engine_process *process, const struct scoreboard_record *record);
     /* Instead of what the roles would provide, in a process that serves one
-     * request alone: no instance runs. After init_worker. May be NULL. */
+     * request alone: no instance runs. Before init_worker. May be NULL. */
     int (*init_alone)(struct engine_process *process, struct error *e);
     uint32_t stall_ms; /* until `serve` sets another bound on the connection */
 };

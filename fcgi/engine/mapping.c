@@ -47,18 +47,21 @@ static void fill(struct mapping *mapping, const char *program, unsigned n_worker
     memcpy(mapping->magic, MAGIC, sizeof(mapping->magic));
 }
 
+/* Under another name until it is whole: who opens it by its name finds all of it. */
 int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
                    struct error *e)
 {
-    char path[4096];
+    char path[4096], unfinished[4096];
     size_t size = sizeof(struct mapping) + n_workers * sizeof(struct scoreboard_record);
     int result = 0;
 
     snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
+    snprintf(unfinished, sizeof(unfinished), "%s/%s.map.new", run_dir, program);
     unlink(path); /* an old one stays with those who still have it mapped */
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+    unlink(unfinished);
+    int fd = open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (fd < 0)
-        return error_set(e, ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
+        return error_set(e, ERR_SYSTEM, "cannot create %s: %s", unfinished, strerror(errno));
     /* Allocated, not sparse: a full tmpfs must show here and not as SIGBUS later. */
     int cause = posix_fallocate(fd, 0, (off_t)size);
     if (cause != 0) {
@@ -71,8 +74,15 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
         goto out;
     }
     fill(base, program, n_workers);
+    if (rename(unfinished, path) != 0) {
+        result = error_set(e, ERR_SYSTEM, "cannot name %s: %s", path, strerror(errno));
+        munmap(base, size);
+        goto out;
+    }
     *out = base;
 out:
+    if (result != 0)
+        unlink(unfinished);
     close(fd);
     return result;
 }

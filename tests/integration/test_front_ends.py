@@ -3,6 +3,7 @@ opened, and CGI with and without a running instance."""
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -254,3 +255,20 @@ def test_a_dead_instance_counts_as_none(tmp_path, base_urls, upstream):
     reply = gateway.chat("m")
     assert reply.status == 200
     assert gateway.event(reply)["generation"] == 1
+
+
+def test_a_starting_instance_is_waited_for(tmp_path, base_urls, upstream):
+    """From its first file to its first look at the store."""
+    upstream.reset()
+    gateway = started("CGI alone", tmp_path, base_urls, upstream)
+    assert isinstance(gateway, LoneCgiGateway)
+    for _ in range(5):
+        gateway.start_router()
+        began = time.monotonic()
+        statuses = []
+        with ThreadPoolExecutor(3) as pool:
+            while time.monotonic() < began + 0.2:
+                calls = [pool.submit(lambda: gateway.get("/v1/models").status) for _ in range(3)]
+                statuses += [call.result() for call in calls]
+        gateway.router.stop()
+        assert set(statuses) == {200}
