@@ -169,5 +169,5 @@ void admin_get_status(struct admin_turn *turn)
     admin_reply_written(turn, &text, NULL);
     buf_free(&text);
     if (view.here != NULL)
-        munmap(view.here, sizeof(*view.here) + view.here->n_workers * sizeof(view.here->workers[0]));
+        mapping_close(view.here);
 }

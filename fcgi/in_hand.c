@@ -23,6 +23,7 @@ void in_hand_note(struct scoreboard_record *record, const struct request_event *
     struct scoreboard_request *request = &record->request;
 
     request->time_us = event->time_us;
+    request->series = event->series;
     NOTE(request->event_id, span_cstr(event->id));
     NOTE(request->request_id, span_cstr(event->request_id));
     NOTE(request->mount, span_cstr(event->mount));
@@ -53,6 +54,7 @@ static void make_event(const struct mapping *mapping, unsigned slot, const struc
     event->mount = request->mount;
     event->endpoint = request->endpoint;
     event->model = span_cstr(request->model);
+    event->series = request->series;
     event->is_committed = stage == STAGE_STREAMING;
     event->end = EVENT_END_WORKER_DIED;
     event->total_us = clock_monotonic_us() - atomic_load_explicit(&request->started_us, memory_order_acquire);
@@ -63,12 +65,17 @@ void in_hand_append_death(const struct router_settings *settings, struct mapping
 {
     const struct spool_plan plan = router_spool_plan(settings, mapping, &mapping->spool_segment_of_master);
     static struct request_event event; /* large */
+    uint64_t segment = atomic_load_explicit(&record->spool_segment, memory_order_relaxed);
+    bool is_counted = atomic_load_explicit(&record->request.is_counted, memory_order_acquire) != 0;
     struct spool spool;
     struct error e;
 
     make_event(mapping, slot, record, &event);
     if (spool_open(&plan, &spool, &e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s", e.text);
-    router_append_event(&spool, &event);
+    if (!is_counted)
+        router_record(&spool, mapping, NULL, &event);
+    else if (!spool_has(&spool, segment, span_cstr(event.id)))
+        router_append_event(&spool, mapping, &event);
     spool_close(&spool);
 }

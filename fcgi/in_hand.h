@@ -11,8 +11,8 @@
 /* In a worker: notes what its event knows by now. */
 void in_hand_note(struct scoreboard_record *record, const struct request_event *event);
 
-/* In the master: appends the event of a request that died with its worker, which
- * had this record and slot. */
+/* In the master: counts a request that died with its worker, which had this record
+ * and slot, and appends its event; neither again if the worker had come so far. */
 void in_hand_append_death(const struct router_settings *settings, struct mapping *mapping, unsigned slot,
                           const struct scoreboard_record *record);
 

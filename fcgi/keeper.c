@@ -95,6 +95,7 @@ static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT
     int r = configuration_compile(k->shared, values, generation, k->arena, &image, e);
     if (r != 0)
         return r;
+    telemetry_assign(&mapping->telemetry, (struct snap_root *)(void *)image.ptr);
     if ((r = snapshot_write(run_dir, image, e)) != 0)
         return r;
     mapping_put_in_force(mapping, generation, &tree);
@@ -112,18 +113,19 @@ static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT
 static void apply(struct keeper *k, const struct entry_value values[ENTRY_COUNT], enum reload_source source)
 {
     struct keeper_view *view = &k->process->mapping->keeper;
+    struct telemetry *telemetry = &k->process->mapping->telemetry;
     struct error e;
     int r = 0;
 
     if (source == RELOAD_SIGNAL || k->is_retrying || !is_in_force(k, values)) {
         r = publish(k, values, source, &e);
         if (r == 0) {
-            atomic_fetch_add_explicit(&view->reloads[source], 1, memory_order_relaxed);
+            telemetry_add(telemetry, METRIC_CONFIG_RELOAD, source, 1);
             for (int i = 0; i < ENTRY_COUNT; i++)
                 snprintf(k->versions[i], sizeof(k->versions[i]), "%s", version_of(&values[i]));
             k->has_published = true;
         } else if (r == ERR_FORMAT) {
-            atomic_fetch_add_explicit(&view->refusals, 1, memory_order_relaxed);
+            telemetry_add(telemetry, METRIC_CONFIG_REFUSALS, 0, 1);
         } else if (!k->is_retrying) {
             log_line(LOG_ERROR, "configuration_not_published", "%s", e.text);
         }

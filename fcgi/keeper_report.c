@@ -49,9 +49,9 @@ static void log_redis(struct keeper_report *report, const struct store_health *h
 }
 
 /* The store counts since this process began, the cell since the master did. */
-static void count_up(_Atomic uint64_t *cell, uint64_t *counted, uint64_t now)
+static void count_up(struct keeper_report *report, enum metric_id id, uint64_t *counted, uint64_t now)
 {
-    atomic_fetch_add_explicit(cell, now - *counted, memory_order_relaxed);
+    telemetry_add(&report->mapping->telemetry, id, 0, now - *counted);
     *counted = now;
 }
 
@@ -67,8 +67,8 @@ void keeper_report_health(struct keeper_report *report)
     atomic_store_explicit(&view->has_redis, health.has_redis, memory_order_relaxed);
     atomic_store_explicit(&view->is_database_ok, health.is_database_ok, memory_order_relaxed);
     atomic_store_explicit(&view->is_redis_ok, health.is_redis_ok, memory_order_relaxed);
-    count_up(&view->refused_messages, &report->refused_messages, health.refused_messages);
-    count_up(&view->redis_connections, &report->redis_connections, health.redis_connections);
+    count_up(report, METRIC_CONFIG_INVALID_HMAC, &report->refused_messages, health.refused_messages);
+    count_up(report, METRIC_REDIS_CONNECTIONS, &report->redis_connections, health.redis_connections);
     atomic_store_explicit(&view->checked_us, clock_monotonic_us(), memory_order_release);
 }
 

@@ -24,17 +24,46 @@ struct spool_plan router_spool_plan(const struct router_settings *settings, stru
     };
 }
 
-void router_append_event(struct spool *spool, const struct request_event *event)
+/* Of those dropped, the 1st, 2nd, 4th, 8th … */
+static void report_drop(const struct spool *spool)
 {
-    uint64_t before = spool->dropped;
+    uint64_t before = spool->dropped - 1;
+    if ((before & (before + 1)) == 0)
+        log_line(LOG_ERROR, "event_dropped", "the spool takes no events: %s; %llu dropped by this process",
+                 strerror(errno), (unsigned long long)before + 1);
+}
+
+static void append_line(struct spool *spool, struct mapping *mapping, struct span line)
+{
+    if (spool_append(spool, line) == 0)
+        return;
+    telemetry_add(&mapping->telemetry, METRIC_SPOOL_DROPPED, 0, 1);
+    report_drop(spool);
+}
+
+void router_append_event(struct spool *spool, struct mapping *mapping, const struct request_event *event)
+{
     struct buf line;
 
     buf_init(&line, EVENT_LIMIT_BYTES);
     event_write(event, &line);
-    /* Of those dropped, the 1st, 2nd, 4th, 8th … */
-    if (spool_append(spool, buf_span(&line)) != 0 && (before & (before + 1)) == 0)
-        log_line(LOG_ERROR, "event_dropped", "the spool takes no events: %s; %llu dropped by this process",
-                 strerror(errno), (unsigned long long)before + 1);
+    append_line(spool, mapping, buf_span(&line));
+    buf_free(&line);
+}
+
+/* What takes time comes before the counting and the writing, so that a process
+ * which is killed is hardly ever between the two. */
+void router_record(struct spool *spool, struct mapping *mapping, struct scoreboard_record *record,
+                   const struct request_event *event)
+{
+    struct buf line;
+
+    buf_init(&line, EVENT_LIMIT_BYTES);
+    event_write(event, &line);
+    if (record != NULL)
+        atomic_store_explicit(&record->request.is_counted, 1, memory_order_release);
+    telemetry_count(&mapping->telemetry, event);
+    append_line(spool, mapping, buf_span(&line));
     buf_free(&line);
 }
 

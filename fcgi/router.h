@@ -71,8 +71,14 @@ void keeper_serve(struct engine_process *process, const struct router_shared *sh
 struct spool_plan router_spool_plan(const struct router_settings *settings, struct mapping *mapping,
                                     _Atomic uint64_t *mine);
 
-/* Appends an event; one that is dropped is logged, ever more rarely. */
-void router_append_event(struct spool *spool, const struct request_event *event);
+/* Appends the event of a request that is counted. */
+void router_append_event(struct spool *spool, struct mapping *mapping, const struct request_event *event);
+
+/* The end of a request: counts it in the metrics' cells and appends its event. One
+ * that is dropped is logged, ever more rarely. `record` is the worker's that had it
+ * in hand, and says from then on that it is counted; NULL: none had. */
+void router_record(struct spool *spool, struct mapping *mapping, struct scoreboard_record *record,
+                   const struct request_event *event);
 
 /* Brings the worker's snapshot up to date: at the start of a request, and between two when there is a new
  * one. */

@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 5,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 6,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -39,11 +39,17 @@ struct snap_header_line {
     struct snap_str name, value;
 };
 
+/* What a model is asked for: chat, or speech where it is one of `tts`; or transcription. */
+enum snap_way { SNAP_WAY_FIRST, SNAP_WAY_TRANSCRIPTION, SNAP_WAYS };
+
+/* `series` are first cells of blocks (core/telemetry/cells.h), put in by the keeper; 0: none. */
+
 struct snap_key {
     struct snap_str id;
     struct snap_str ciphertext;
     struct snap_str aad; /* what the ciphertext is bound to: "model|key id" or "credential|NAME" */
     char fingerprint[SNAPSHOT_FP_BYTES]; /* telemetry's key.id; "" where the keeper could not decrypt it */
+    uint32_t series;
 };
 
 struct snap_upstream {
@@ -62,6 +68,7 @@ struct snap_upstream {
     uint32_t timeout_ms;                     /* first content byte; defaults applied */
     uint32_t plain_timeout_ms;               /* the same for plain requests; 0: timeout_ms */
     uint32_t connect_timeout_ms;
+    uint32_t series, route_series[SNAP_WAYS]; /* of the provider; of this model with it */
 };
 
 struct snap_model {
@@ -74,6 +81,7 @@ struct snap_model {
     uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
     struct snap_str recommended; /* of speech: voices by locale as a JSON object; absent: none */
+    uint32_t series[SNAP_WAYS];
 };
 
 struct snap_principal {

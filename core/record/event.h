@@ -39,6 +39,11 @@ enum event_end {
 
 const char *event_end_name(enum event_end end);
 
+/* First cells of blocks that what is counted belongs to (core/telemetry/cells.h); not in the line. */
+struct attempt_series {
+    uint32_t key, provider, route; /* 0: none */
+};
+
 struct attempt_event {
     struct span upstream, account, supplier_model, host, dialect;
     const char *key_fp;
@@ -52,6 +57,10 @@ struct attempt_event {
     unsigned retry_after_s;
     uint64_t bytes_in, bytes_out;
     unsigned held_events;
+    const char *failure; /* what came instead of a status: "timeout", "connect", "reset", "invalid"; not in
+                            the line */
+    uint64_t took_us;    /* not in the line */
+    struct attempt_series series;
 };
 
 struct request_event {
@@ -85,12 +94,15 @@ struct request_event {
     int status;
     const char *code;
     bool is_committed;
+    bool is_exhausted;           /* it failed, and no candidate was left to try; not in the line */
     const char *fallback_reason; /* of the first failed attempt: its status, or "timeout", "connect", … */
     uint64_t ttft_us, total_us, upstream_us, client_wait_us;
 
     struct usage usage;
     uint64_t characters;        /* of a text that was spoken; 0: none was */
     bool is_characters_guessed; /* we counted them: the upstream did not say */
+
+    uint32_t series; /* as an attempt's: of the model on its surface */
 };
 
 /* A new event for a request that starts now. */

@@ -4,16 +4,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/arena.h"
 #include "core/base/file.h"
 
 enum {
     PATH_BYTES = 4096,
     DIGITS_MIN = 8,  /* of a number in a name */
     DIGITS_MAX = 18, /* what has more was not made by us */
+    TAIL_BYTES = 512 * 1024,
 };
 
 /* What is on disk. */
@@ -115,4 +118,30 @@ void segment_make_room(const struct spool *spool)
         if (!plan->is_named(plan->ctx, passed) && path_of(spool, passed, path) == 0)
             remove_segment(path);
     }
+}
+
+/* What was written a moment ago stands near the end. The id is random enough to
+ * stand nowhere but in its event; a torn record has no LF behind it. */
+bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
+{
+    char path[PATH_BYTES];
+    bool has = false;
+    struct stat st;
+
+    if (segment == 0)
+        segment = atomic_load(spool->plan->current);
+    if (spool->folder == NULL || path_of(spool, segment, path) != 0)
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char *tail = xmalloc(TAIL_BYTES);
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        off_t from = st.st_size > TAIL_BYTES ? st.st_size - TAIL_BYTES : 0;
+        ssize_t n = pread(fd, tail, TAIL_BYTES, from);
+        const char *at = n > 0 ? memmem(tail, (size_t)n, id.ptr, id.len) : NULL;
+        has = at != NULL && memchr(at, '\n', (size_t)(tail + n - at)) != NULL;
+    }
+    free(tail);
+    if (fd >= 0)
+        close(fd);
+    return has;
 }

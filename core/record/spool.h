@@ -58,4 +58,8 @@ void spool_close(struct spool *spool);
  * counted; errno says why. */
 int spool_append(struct spool *spool, struct span line);
 
+/* Whether a process that has just died wrote this text, an event's id, in a whole
+ * record: in the segment that it named, 0 for the current one. */
+bool spool_has(const struct spool *spool, uint64_t segment, struct span id);
+
 #endif

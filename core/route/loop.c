@@ -197,5 +197,6 @@ void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadli
         out->end = LOOP_REFUSED; /* the first refusal, if there were two */
     else
         fail(&h, out);
+    out->is_exhausted = out->end == LOOP_FAILED && out->attempts > 0 && c == NULL;
     out->last = h.last;
 }

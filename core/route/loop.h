@@ -53,6 +53,7 @@ struct loop_result {
     struct attempt_outcome last;    /* of the attempt that decided */
     struct attempt_outcome refusal; /* LOOP_REFUSED */
     struct failure failure;         /* LOOP_FAILED */
+    bool is_exhausted;              /* LOOP_FAILED, and no candidate was left to try */
     unsigned attempts;
 };
 

@@ -38,6 +38,8 @@ static int open_key(const struct attempt *a, struct secret *out)
     }
     if (r == 0)
         return 0;
+    telemetry_count_undecryptable(&a->errand->turn->worker->process->mapping->telemetry,
+                                  a->candidate->upstream);
     struct json_writer *w = log_begin(LOG_ERROR, "decrypt_failed");
     jw_member_cstr(w, "request_id", a->errand->turn->request.id);
     jw_member_span(w, "model", snap_span(root, a->errand->model->name));

@@ -16,6 +16,7 @@ struct errand {
     const struct request_facts *facts;
     const struct snap_model *model;
     struct answer *answer;
+    enum snap_way way;
     uint64_t deadline_us; /* of the chain, monotonic */
     bool is_cut_short;    /* a committed reply had to be broken off: it has no honest end */
     const char *unserved_param, *unserved_message; /* what the first upstream that was left out cannot do */

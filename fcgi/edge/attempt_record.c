@@ -15,6 +15,11 @@ void attempt_note_candidate(struct attempt *a)
     e->host = snap_span(root, upstream->host);
     e->dialect = span_cstr(a->errand->dialect->name);
     e->key_fp = a->candidate->key->fingerprint;
+    e->series = (struct attempt_series){
+        .key = a->candidate->key->series,
+        .provider = upstream->series,
+        .route = upstream->route_series[a->errand->way],
+    };
 }
 
 void attempt_note_exchange(struct attempt *a, uint64_t took_us)
@@ -35,6 +40,7 @@ void attempt_note_exchange(struct attempt *a, uint64_t took_us)
     e->replays = r->replays;
     e->bytes_in = r->bytes_in;
     e->bytes_out = r->bytes_out;
+    e->took_us += took_us;
     event->upstream_us += took_us > r->receiver_us ? took_us - r->receiver_us : 0;
 }
 
@@ -81,6 +87,7 @@ void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, 
     struct attempt_event *e = a->event;
 
     e->status = a->status;
+    e->failure = out->last_status;
     e->verdict = row->name;
     e->fault = row->fault;
     e->counts_for_health = row->counts_for_health;

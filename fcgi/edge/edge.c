@@ -266,7 +266,7 @@ static void append_event(void *ctx)
     event->client_wait_us = turn->request.conn->blocked_us;
     if (event->status == 0)
         event->status = turn->reply.status;
-    router_append_event(&turn->worker->spool, event);
+    router_record(&turn->worker->spool, turn->worker->process->mapping, record, event);
     scoreboard_end_request(record); /* not before: rather twice, with one id, than never */
 }
 

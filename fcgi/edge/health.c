@@ -7,8 +7,6 @@
 #include "core/base/version.h"
 #include "core/json/writer.h"
 
-enum { VIEW_OLD_US = 5 * 1000 * 1000 }; /* a keeper that has not looked for so long is no witness */
-
 static uint64_t load(const _Atomic uint64_t *cell)
 {
     return atomic_load_explicit(cell, memory_order_relaxed);
@@ -36,24 +34,13 @@ static void add_check(struct checks *checks, const char *name, bool is_ok)
     checks->items[checks->n++] = (struct check){ name, is_ok };
 }
 
-static bool is_view_fresh(const struct mapping *mapping)
-{
-    uint64_t checked = atomic_load_explicit(&mapping->keeper.checked_us, memory_order_acquire);
-    return checked != 0 && clock_monotonic_us() - checked < VIEW_OLD_US;
-}
-
-static bool is_store_ok(const struct mapping *mapping)
-{
-    return is_view_fresh(mapping) && load_flag(&mapping->keeper.is_store_ok) != 0;
-}
-
 static struct checks make_checks(const struct mapping *mapping)
 {
     const struct keeper_view *view = &mapping->keeper;
-    bool is_fresh = is_view_fresh(mapping);
+    bool is_fresh = mapping_is_view_fresh(mapping);
     struct checks checks = { .n = 0 };
 
-    add_check(&checks, "store", is_store_ok(mapping));
+    add_check(&checks, "store", mapping_is_store_ok(mapping));
     if (load_flag(&view->has_database) != 0)
         add_check(&checks, "db", is_fresh && load_flag(&view->is_database_ok) != 0);
     if (load_flag(&view->has_redis) != 0)
@@ -102,83 +89,6 @@ bool health_write_ready(const struct mapping *mapping, bool is_strict, struct bu
     return is_ready;
 }
 
-/* --- metrics --- */
-
-/* Workers in each stage. */
-static void count_stages(const struct mapping *mapping, unsigned counts[STAGE_COUNT])
-{
-    for (unsigned i = 0; i < STAGE_COUNT; i++)
-        counts[i] = 0;
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
-        const struct scoreboard_record *record = &mapping->workers[i];
-        uint32_t stage = atomic_load_explicit(&record->stage, memory_order_relaxed);
-        if (atomic_load_explicit(&record->pid, memory_order_relaxed) != 0 && stage < STAGE_COUNT)
-            counts[stage]++;
-        else
-            counts[STAGE_FREE]++;
-    }
-}
-
-/* A cell of the mapping each. */
-static const struct metric {
-    const char *name, *kind, *help;
-    size_t place; /* of an _Atomic uint64_t */
-} metrics[] = {
-    { "llm_router_connections_accepted_total", "counter", "Connections taken by workers and overflow.",
-      offsetof(struct mapping, accepted) },
-    { "llm_router_requests_total", "counter", "Requests that workers have finished.",
-      offsetof(struct mapping, requests) },
-    { "llm_router_overflow_total", "counter", "Connections answered 503 because they waited too long.",
-      offsetof(struct mapping, shed) },
-    { "llm_router_queue_length", "gauge", "Connections that wait for a worker.",
-      offsetof(struct mapping, waiting) },
-    { "llm_router_worker_deaths_total", "counter", "Workers that died unasked.",
-      offsetof(struct mapping, worker_deaths) },
-    { "llm_router_lost_wakeups_total", "counter", "Wake-ups that died with a worker and were repaired.",
-      offsetof(struct mapping, nudges) },
-    { "llm_router_config_generation", "gauge", "Generation of the configuration in force.",
-      offsetof(struct mapping, generation) },
-    { "llm_router_config_refusals_total", "counter", "Configurations that were refused.",
-      offsetof(struct mapping, keeper.refusals) },
-    { "llm_router_config_refused_messages_total", "counter",
-      "News of changes that did not verify, or were malformed or too long.",
-      offsetof(struct mapping, keeper.refused_messages) },
-    { "llm_router_redis_connections_total", "counter", "Subscriptions to Redis that stood.",
-      offsetof(struct mapping, keeper.redis_connections) },
-};
-
-enum { N_METRICS = sizeof(metrics) / sizeof(metrics[0]) };
-
-static uint64_t value_of(const struct mapping *mapping, const struct metric *metric)
-{
-    return load((const _Atomic uint64_t *)(const void *)((const char *)mapping + metric->place));
-}
-
-void health_write_metrics(const struct mapping *mapping, struct buf *out)
-{
-    unsigned counts[STAGE_COUNT];
-
-    for (size_t i = 0; i < N_METRICS; i++) {
-        const struct metric *m = &metrics[i];
-        buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", m->name, m->help, m->name, m->kind,
-                   m->name, value_of(mapping, m));
-    }
-    buf_append_cstr(out,
-                    "# HELP llm_router_config_reloads_total Configurations that came into force, by what "
-                    "they were found with.\n# TYPE llm_router_config_reloads_total counter\n");
-    for (uint32_t i = 0; i < RELOAD_SOURCES; i++)
-        buf_printf(out, "llm_router_config_reloads_total{source=\"%s\"} %" PRIu64 "\n", reload_source_name(i),
-                   load(&mapping->keeper.reloads[i]));
-    buf_printf(out,
-               "# HELP llm_router_store_up Whether the keeper can read the store.\n"
-               "# TYPE llm_router_store_up gauge\nllm_router_store_up %d\n",
-               is_store_ok(mapping) ? 1 : 0);
-    count_stages(mapping, counts);
-    buf_append_cstr(out, "# HELP llm_router_workers Workers by stage.\n# TYPE llm_router_workers gauge\n");
-    for (unsigned i = 0; i < STAGE_COUNT; i++)
-        buf_printf(out, "llm_router_workers{stage=\"%s\"} %u\n", stage_name((enum stage)i), counts[i]);
-}
-
 /* --- status --- */
 
 static void write_worker(struct json_writer *w, const struct scoreboard_record *record, unsigned slot,
@@ -214,20 +124,6 @@ static void write_tree(struct json_writer *w, const struct mapping *mapping)
     jw_member_bool(w, "isRefused", load_flag(&mapping->keeper.is_refused) != 0);
 }
 
-static void write_counts(struct json_writer *w, const struct mapping *mapping)
-{
-    jw_key(w, "reloads");
-    jw_begin_object(w);
-    for (uint32_t i = 0; i < RELOAD_SOURCES; i++)
-        jw_member_uint(w, reload_source_name(i), load(&mapping->keeper.reloads[i]));
-    jw_end_object(w);
-    jw_key(w, "metrics");
-    jw_begin_object(w);
-    for (size_t i = 0; i < N_METRICS; i++)
-        jw_member_uint(w, metrics[i].name, value_of(mapping, &metrics[i]));
-    jw_end_object(w);
-}
-
 void health_write_status(const struct mapping *mapping, struct buf *out)
 {
     struct checks checks = make_checks(mapping);
@@ -244,7 +140,12 @@ void health_write_status(const struct mapping *mapping, struct buf *out)
     jw_member_cstr(&w, "startedAt", started);
     write_tree(&w, mapping);
     write_checks(&w, &checks);
-    write_counts(&w, mapping);
+    jw_key(&w, "reloads");
+    jw_begin_object(&w);
+    for (uint32_t i = 0; i < RELOAD_SOURCES; i++)
+        jw_member_uint(&w, reload_source_name(i),
+                       telemetry_get(&mapping->telemetry, METRIC_CONFIG_RELOAD, i));
+    jw_end_object(&w);
     jw_member_uint(&w, "workersAlive", scoreboard_alive(mapping));
     jw_member_uint(&w, "workersCurrent", scoreboard_current(mapping));
     jw_key(&w, "workers");

@@ -19,11 +19,8 @@ void health_write_live(struct buf *out);
  * there is nothing to serve with. The health of provider keys never matters. */
 bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out);
 
-/* Prometheus text format 0.0.4. */
-void health_write_metrics(const struct mapping *mapping, struct buf *out);
-
 /* A JSON object: the instance, the version of the tree in force, since when it is and how
- * it came, the checks, what is counted, and each worker with the generation it uses. */
+ * it came, the checks, the reloads, and each worker with the generation it uses. */
 void health_write_status(const struct mapping *mapping, struct buf *out);
 
 #endif

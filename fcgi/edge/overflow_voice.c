@@ -6,9 +6,11 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/log/log.h"
+#include "core/telemetry/prometheus.h"
 #include "fcgi/edge/health.h"
+#include "fcgi/gauges.h"
 
-enum { PAGE_BYTES = 1024 * 1024, PATH_BYTES = 1024 };
+enum { PAGE_BYTES = OVERFLOW_REPLY_BYTES - 64 * 1024, PATH_BYTES = 1024 };
 
 static struct spool_plan spool_plan;
 static struct spool spool;
@@ -41,39 +43,50 @@ static void read_path(const struct record_reader *request, char path[PATH_BYTES]
 
 /* --- the health socket --- */
 
-static int write_live(const struct mapping *mapping, struct buf *out)
+/* What a page needs of a request. */
+struct visit {
+    struct mapping *mapping;
+    const struct record_reader *request;
+    const char *media_type; /* of what was written */
+};
+
+static int write_live(struct visit *visit, struct buf *out)
 {
-    (void)mapping;
+    (void)visit;
     health_write_live(out);
     return 200;
 }
 
-static int write_ready(const struct mapping *mapping, struct buf *out)
+static int write_ready(struct visit *visit, struct buf *out)
 {
-    return health_write_ready(mapping, router_settings()->is_ready_strict, out) ? 200 : 503;
+    return health_write_ready(visit->mapping, router_settings()->is_ready_strict, out) ? 200 : 503;
 }
 
-static int write_metrics(const struct mapping *mapping, struct buf *out)
+static int write_metrics(struct visit *visit, struct buf *out)
 {
-    health_write_metrics(mapping, out);
+    enum prometheus_format format = prometheus_format(record_param(visit->request, "HTTP_ACCEPT"));
+    struct gauges gauges;
+
+    gauges_read(visit->mapping, METRIC_OF_ROUTER, &gauges);
+    prometheus_write(&visit->mapping->telemetry, &gauges.facts, format, out);
+    visit->media_type = prometheus_media_type(format);
     return 200;
 }
 
-static int write_status(const struct mapping *mapping, struct buf *out)
+static int write_status(struct visit *visit, struct buf *out)
 {
-    health_write_status(mapping, out);
+    health_write_status(visit->mapping, out);
     return 200;
 }
 
 static const struct page {
     const char *path; /* the end of the request's */
-    const char *type;
-    int (*write)(const struct mapping *mapping, struct buf *out);
+    int (*write)(struct visit *visit, struct buf *out);
 } pages[] = {
-    { "/livez", "application/json", write_live },
-    { "/readyz", "application/json", write_ready },
-    { "/metrics", "text/plain; version=0.0.4", write_metrics },
-    { "/status", "application/json", write_status },
+    { "/livez", write_live },
+    { "/readyz", write_ready },
+    { "/metrics", write_metrics },
+    { "/status", write_status },
 };
 
 static const struct page *find_page(const char *path)
@@ -100,9 +113,10 @@ static void answer_health(struct engine_process *process, const struct record_re
                               &(struct failure){ .kind = FAILURE_METHOD_NOT_ALLOWED, .allow = "GET, HEAD" },
                               ERROR_FORM_OPENAI, id);
     } else {
+        struct visit visit = { process->mapping, request, "application/json" };
         buf_init(&body, PAGE_BYTES);
-        int status = page->write(process->mapping, &body);
-        reply_compose(cgi, status, span_cstr(page->type), id, buf_span(&body));
+        int status = page->write(&visit, &body);
+        reply_compose(cgi, status, span_cstr(visit.media_type), id, buf_span(&body));
         buf_free(&body);
     }
 }
@@ -120,7 +134,7 @@ static void append_event(struct engine_process *process, const char *request_id,
     event.end = EVENT_END_OVERFLOW;
     event.status = status;
     event.code = code;
-    router_append_event(&spool, &event);
+    router_record(&spool, process->mapping, NULL, &event);
 }
 
 static void answer_overflow(struct engine_process *process, const char *path, const char *id, struct buf *cgi)

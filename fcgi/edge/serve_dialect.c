@@ -169,6 +169,7 @@ static void conclude(struct errand *errand, const struct loop_result *result)
         answer_refuse(errand->answer, &result->refusal);
         break;
     case LOOP_FAILED:
+        turn->event->is_exhausted = result->is_exhausted;
         answer_fail(errand->answer, &result->failure);
         break;
     case LOOP_ANSWERED: /* the attempt has written the reply and said how it ended */
@@ -200,6 +201,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         .facts = &facts,
         .model = model,
         .answer = &answer,
+        .way = facts.transcription != NULL ? SNAP_WAY_TRANSCRIPTION : SNAP_WAY_FIRST,
         .deadline_us = chain_deadline(turn, model, facts.is_stream),
     };
     const struct plan_facts plan_facts = {
@@ -210,6 +212,8 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     };
     const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = service->attempt };
 
+    turn->event->series = model->series[errand.way];
+    turn_note(turn);
     answer_init(&answer, turn, dialect, model, facts.is_stream);
     plan_make(&plan_facts, turn->request.arena, &plan);
     if (plan.count == 0) {

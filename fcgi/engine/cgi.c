@@ -37,7 +37,7 @@ static int prepare(const struct engine_program *program, struct engine_process *
         return found;
     process->record = &record;
     if (found != 0) {
-        process->mapping = mapping_alone(program->name);
+        process->mapping = mapping_alone(program->name, 1);
         process->record = &process->mapping->workers[0];
         atomic_store_explicit(&process->record->pid, getpid(), memory_order_relaxed);
     }

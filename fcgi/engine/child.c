@@ -119,7 +119,6 @@ static void serve_one(const struct engine_program *program, struct engine_proces
     scoreboard_end_request(record);
     scoreboard_release_body(record);
     atomic_fetch_add_explicit(&record->requests, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&process->mapping->requests, 1, memory_order_relaxed);
     scoreboard_enter(record, STAGE_IDLE);
 }
 

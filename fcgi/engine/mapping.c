@@ -15,6 +15,8 @@
 
 static const char MAGIC[8] = "LLMRMAP";
 
+enum { VIEW_OLD_US = 5 * 1000 * 1000 };
+
 const char *stage_name(enum stage stage)
 {
     static const char *const names[] = {
@@ -34,6 +36,11 @@ const char *reload_source_name(uint32_t source)
     return source < RELOAD_SOURCES ? names[source] : "unknown";
 }
 
+static size_t size_for(unsigned n_workers)
+{
+    return sizeof(struct mapping) + n_workers * sizeof(struct scoreboard_record);
+}
+
 static void fill(struct mapping *mapping, const char *program, unsigned n_workers)
 {
     char id[UUID_TEXT_BYTES];
@@ -44,6 +51,7 @@ static void fill(struct mapping *mapping, const char *program, unsigned n_worker
     snprintf(mapping->program, sizeof(mapping->program), "%s", program);
     mapping->layout = MAPPING_LAYOUT;
     mapping->n_workers = n_workers;
+    telemetry_init(&mapping->telemetry);
     memcpy(mapping->magic, MAGIC, sizeof(mapping->magic));
 }
 
@@ -52,7 +60,7 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
                    struct error *e)
 {
     char path[4096], unfinished[4096];
-    size_t size = sizeof(struct mapping) + n_workers * sizeof(struct scoreboard_record);
+    size_t size = size_for(n_workers);
     int result = 0;
 
     snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
@@ -124,17 +132,21 @@ out:
     return result;
 }
 
-struct mapping *mapping_alone(const char *program)
+struct mapping *mapping_alone(const char *program, unsigned n_workers)
 {
-    /* aligned_alloc wants a multiple of the alignment, which both sizes are */
-    size_t size = sizeof(struct mapping) + sizeof(struct scoreboard_record);
-    struct mapping *mapping = aligned_alloc(_Alignof(struct mapping), size);
+    struct mapping *mapping =
+        mmap(NULL, size_for(n_workers), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (mapping == NULL)
+    if (mapping == MAP_FAILED)
         abort();
-    memset(mapping, 0, size);
-    fill(mapping, program, 1);
+    fill(mapping, program, n_workers);
     return mapping;
+}
+
+void mapping_close(struct mapping *mapping)
+{
+    if (mapping != NULL)
+        munmap(mapping, size_for(mapping->n_workers));
 }
 
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage)
@@ -149,6 +161,8 @@ void scoreboard_begin_request(struct scoreboard_record *record)
 {
     struct scoreboard_request *request = &record->request;
 
+    atomic_store_explicit(&request->is_counted, 0, memory_order_relaxed);
+    request->series = 0;
     request->time_us = clock_wall_us();
     request->event_id[0] = '\0';
     request->request_id[0] = '\0';
@@ -193,6 +207,17 @@ bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)
     return is_named;
 }
 
+void scoreboard_count_stages(const struct mapping *mapping, unsigned counts[STAGE_COUNT])
+{
+    memset(counts, 0, STAGE_COUNT * sizeof(counts[0]));
+    for (unsigned i = 0; i < mapping->n_workers; i++) {
+        const struct scoreboard_record *record = &mapping->workers[i];
+        uint32_t stage = atomic_load_explicit(&record->stage, memory_order_relaxed);
+        bool is_alive = atomic_load_explicit(&record->pid, memory_order_relaxed) != 0;
+        counts[is_alive && stage < STAGE_COUNT ? stage : STAGE_FREE]++;
+    }
+}
+
 unsigned scoreboard_alive(const struct mapping *mapping)
 {
     unsigned alive = 0;
@@ -214,6 +239,18 @@ unsigned scoreboard_current(const struct mapping *mapping)
             current++;
     }
     return current;
+}
+
+bool mapping_is_view_fresh(const struct mapping *mapping)
+{
+    uint64_t checked = atomic_load_explicit(&mapping->keeper.checked_us, memory_order_acquire);
+    return checked != 0 && clock_monotonic_us() - checked < VIEW_OLD_US;
+}
+
+bool mapping_is_store_ok(const struct mapping *mapping)
+{
+    return mapping_is_view_fresh(mapping) &&
+           atomic_load_explicit(&mapping->keeper.is_store_ok, memory_order_relaxed) != 0;
 }
 
 void mapping_put_in_force(struct mapping *mapping, uint64_t generation, const struct tree_in_force *tree)

@@ -1,8 +1,9 @@
 /*
  * The shared mapping: RUN_DIR/PROGRAM.map, made by the master before it forks
  * and mapped by every child. It holds what processes tell each other: the
- * scoreboard, the snapshot's generation, the keeper's view of the store. Other
- * programs may map it read-only; magic and layout say whether they understand it.
+ * scoreboard, the snapshot's generation, the keeper's view of the store, the
+ * metrics' cells. Other programs may map it read-only; magic and layout say
+ * whether they understand it.
  *
  * Every field has one kind of writer, named below; readers take no lock.
  */
@@ -16,9 +17,10 @@
 
 #include "core/base/err.h"
 #include "core/signal/memo.h"
+#include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 4,
+    MAPPING_LAYOUT = 5,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -40,6 +42,8 @@ const char *stage_name(enum stage stage);
  * end and always ends with a NUL. */
 struct scoreboard_request {
     _Atomic uint64_t started_us; /* monotonic; 0: no request is in hand */
+    _Atomic uint32_t is_counted; /* in the metrics' cells; its event is about to be written, or is */
+    uint32_t series;             /* of its model, as in struct request_event */
     uint64_t time_us;            /* wall clock */
     char event_id[40];
     char request_id[129];
@@ -88,9 +92,6 @@ struct keeper_view {
     _Atomic uint32_t is_refused;              /* the store holds a configuration that was refused */
     _Atomic uint32_t has_database, has_redis; /* what the store stands on */
     _Atomic uint32_t is_database_ok, is_redis_ok;
-    _Atomic uint64_t reloads[RELOAD_SOURCES], refusals;
-    _Atomic uint64_t refused_messages;  /* heard from Redis, but forged, malformed or too long */
-    _Atomic uint64_t redis_connections; /* subscriptions that stood */
     /* Of the generations that are even and odd: written before the generation that it
      * belongs to is in force, so that no reader finds it half written. */
     struct tree_in_force trees[2];
@@ -107,16 +108,13 @@ struct mapping {
     _Alignas(64) _Atomic uint64_t generation; /* of the snapshot in force; 0: none. Keeper, release order */
     struct keeper_view keeper;
     _Alignas(64) _Atomic uint64_t accepted; /* connections, by every acceptor */
-    _Atomic uint64_t worker_deaths;         /* that were not asked for; master */
-    _Atomic uint64_t requests;              /* finished by workers, in all */
     _Atomic uint64_t waiting;               /* connections in the queue at the last tick; overflow */
-    _Atomic uint64_t shed;                  /* connections that were refused because they waited; overflow */
-    _Atomic uint64_t nudges;                /* lost wake-ups repaired; overflow */
     /* The segment of the spool that is appended to; 0: not known yet. By whoever fills one. */
     _Alignas(64) _Atomic uint64_t spool_segment;
     _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */
     _Atomic uint64_t spool_segment_of_overflow;
-    struct memo memo; /* any */
+    struct memo memo;           /* any */
+    struct telemetry telemetry; /* any; its directory of blocks: the keeper */
     struct scoreboard_record workers[];
 };
 
@@ -130,8 +128,11 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
  * or damaged. */
 int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e);
 
-/* A mapping of one worker that nobody shares; freed with free(). */
-struct mapping *mapping_alone(const char *program);
+/* A mapping that nobody shares. */
+struct mapping *mapping_alone(const char *program, unsigned n_workers);
+
+/* Gives back what mapping_open or mapping_alone gave. NULL is allowed. */
+void mapping_close(struct mapping *mapping);
 
 /* A worker enters a stage: the record's stage and time. */
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage);
@@ -153,6 +154,9 @@ void scoreboard_release_body(struct scoreboard_record *record);
 /* Whether any process is writing to this segment of the spool. */
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);
 
+/* Workers in each stage; a record without one counts as free. */
+void scoreboard_count_stages(const struct mapping *mapping, unsigned counts[STAGE_COUNT]);
+
 /* Workers that are alive. */
 unsigned scoreboard_alive(const struct mapping *mapping);
 
@@ -161,6 +165,11 @@ unsigned scoreboard_current(const struct mapping *mapping);
 
 /* The keeper: puts the next generation in force, whose tree this is. */
 void mapping_put_in_force(struct mapping *mapping, uint64_t generation, const struct tree_in_force *tree);
+
+/* Whether the keeper has looked at the store in the last five seconds: an older
+ * view is no witness. And whether it could read it. */
+bool mapping_is_view_fresh(const struct mapping *mapping);
+bool mapping_is_store_ok(const struct mapping *mapping);
 
 /* The generation in force, and its tree: empty if there is none. */
 uint64_t mapping_in_force(const struct mapping *mapping, struct tree_in_force *tree);

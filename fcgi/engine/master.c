@@ -167,7 +167,7 @@ static void report_death(const struct master *m, const struct child *child, int 
     }
     log_end();
     if (child->role == NULL)
-        atomic_fetch_add_explicit(&m->mapping->worker_deaths, 1, memory_order_relaxed);
+        telemetry_add(&m->mapping->telemetry, METRIC_WORKER_DEATHS, 0, 1);
 }
 
 /* Frees the record of a worker that has ended. A request that ended with it, also

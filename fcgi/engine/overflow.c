@@ -22,8 +22,7 @@ enum {
     OTHER_DESCRIPTORS = 32,  /* that are no peers */
     PEER_PATIENCE_MS = 5000, /* for a peer that does not send its request, or does not read */
     DISCARD_MS = 1000,       /* for one that is still sending when it has its answer */
-    REPLY_BYTES = 4 * 1024 * 1024,
-    IDLE_TICKS = 2, /* a worker idle for so long beside a queue has missed its wake-up */
+    IDLE_TICKS = 2,          /* a worker idle for so long beside a queue has missed its wake-up */
     EVENTS_AT_ONCE = 64,
 };
 
@@ -45,6 +44,7 @@ struct overflow {
     struct queue_meter meter;
     bool has_meter;
     struct shedding shedding;
+    uint64_t accounted; /* whose waiting is in the metrics */
     int epoll, timer;
     struct peer *peers;
     size_t n_peers, peers_max;
@@ -80,7 +80,7 @@ static bool add_peer(struct overflow *o, int fd, bool is_health)
     peer->is_health = is_health;
     peer->ends_us = clock_monotonic_us() + PEER_PATIENCE_MS * US_PER_MS;
     record_reader_init(&peer->reader);
-    buf_init(&peer->out, REPLY_BYTES);
+    buf_init(&peer->out, OVERFLOW_REPLY_BYTES);
     peer->next = o->peers;
     peer->link = &o->peers;
     if (o->peers != NULL)
@@ -119,7 +119,7 @@ static void answer(struct overflow *o, struct peer *peer)
 {
     struct buf cgi;
 
-    buf_init(&cgi, REPLY_BYTES / 2);
+    buf_init(&cgi, OVERFLOW_REPLY_BYTES / 2);
     o->voice->answer(o->process, &peer->reader, peer->is_health, &cgi);
     record_write_reply(&peer->out, peer->reader.request_id, buf_span(&cgi));
     buf_free(&cgi);
@@ -172,7 +172,7 @@ static void shed(struct overflow *o)
             return;
         atomic_fetch_add_explicit(accepted, 1, memory_order_relaxed);
         if (add_peer(o, fd, false))
-            atomic_fetch_add_explicit(&o->process->mapping->shed, 1, memory_order_relaxed);
+            telemetry_add(&o->process->mapping->telemetry, METRIC_OVERFLOW, 0, 1);
     }
 }
 
@@ -191,7 +191,7 @@ static void nudge(struct overflow *o)
             now - since < IDLE_TICKS * SHEDDING_TICK_MS * US_PER_MS)
             continue;
         kill(pid, SIGHUP);
-        atomic_fetch_add_explicit(&mapping->nudges, 1, memory_order_relaxed);
+        telemetry_add(&mapping->telemetry, METRIC_WAKEUPS_REPAIRED, 0, 1);
         return;
     }
 }
@@ -208,6 +208,12 @@ static void end_late_peers(struct overflow *o)
     }
 }
 
+static void note_waiting(void *ctx, uint64_t ticks, uint64_t n)
+{
+    struct mapping *mapping = ctx;
+    telemetry_observe(&mapping->telemetry, METRIC_QUEUE_DURATION, 0, ticks * SHEDDING_TICK_MS * US_PER_MS, n);
+}
+
 static void tick(struct overflow *o)
 {
     struct mapping *mapping = o->process->mapping;
@@ -220,6 +226,8 @@ static void tick(struct overflow *o)
     if (engine_is_stopping())
         return; /* who waits is served by the workers, or the successor's */
     uint64_t accepted = atomic_load_explicit(&mapping->accepted, memory_order_relaxed);
+    shedding_account(&o->shedding, o->accounted, accepted, note_waiting, mapping);
+    o->accounted = accepted;
     if (o->has_meter && queue_meter_read(&o->meter, &waiting) == 0) {
         atomic_store_explicit(&mapping->waiting, waiting, memory_order_relaxed);
         shedding_tick(&o->shedding, ticks, accepted, waiting);

@@ -12,6 +12,8 @@
 #include "fcgi/engine/engine.h"
 #include "fcgi/engine/record.h"
 
+enum { OVERFLOW_REPLY_BYTES = 32 * 1024 * 1024 }; /* /metrics of a large tree is the largest */
+
 /* What the program says in the process's place. */
 struct overflow_voice {
     int (*init)(struct engine_process *process, struct error *e); /* once, after fork */

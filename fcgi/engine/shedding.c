@@ -36,6 +36,21 @@ void shedding_tick(struct shedding *s, uint64_t ticks, uint64_t accepted, uint32
     s->standing = waiting > 0 ? s->standing + 1 : 0;
 }
 
+void shedding_account(const struct shedding *s, uint64_t from, uint64_t to,
+                      void (*note_waiting)(void *ctx, uint64_t ticks, uint64_t n), void *ctx)
+{
+    for (uint64_t back = s->tick < s->n_ticks + 1 ? s->tick : s->n_ticks + 1; back > 0 && from < to; back--) {
+        uint64_t seen = s->arrivals[(s->tick - back) % (s->n_ticks + 1)];
+        uint64_t until = seen < to ? seen : to;
+        if (until > from) {
+            note_waiting(ctx, back, until - from);
+            from = until;
+        }
+    }
+    if (from < to)
+        note_waiting(ctx, 0, to - from);
+}
+
 /* Whether the head came before the tick that lies `ticks` back. */
 static bool is_head_older(const struct shedding *s, uint64_t ticks, uint64_t accepted)
 {

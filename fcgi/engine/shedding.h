@@ -34,6 +34,12 @@ void shedding_free(struct shedding *shedding);
  * is read before `waiting`, so that their sum is never too large. */
 void shedding_tick(struct shedding *shedding, uint64_t ticks, uint64_t accepted, uint32_t waiting);
 
+/* Says how long the connections waited that were accepted since the count was
+ * `from`, now that it is `to`: `ticks` for `n` of them, 0 for those that came and
+ * were accepted between two ticks. Before the tick itself. */
+void shedding_account(const struct shedding *shedding, uint64_t from, uint64_t to,
+                      void (*note)(void *ctx, uint64_t ticks, uint64_t n), void *ctx);
+
 /* Whether the connection at the head is to be shed, given the count as it is now. */
 bool shedding_is_due(const struct shedding *shedding, uint64_t accepted);
 

@@ -44,9 +44,10 @@ class Instance:
 
     def counters(self):
         status = self.gateway.status()
+        metrics = self.gateway.metrics()
         return status["reloads"] | {
-            "refused": status["metrics"]["llm_router_config_refused_messages_total"],
-            "connections": status["metrics"]["llm_router_redis_connections_total"],
+            "refused": metrics["airi_gen_ai_gateway_config_invalid_hmac_total"],
+            "connections": metrics["airi_gen_ai_gateway_redis_connections_total"],
             "generation": status["generation"],
         }
 

@@ -86,7 +86,7 @@ def at_rest(gateway):
     """What there is of everything that could leak, while nobody asks for anything."""
 
     def is_idle():
-        return gateway.metric('llm_router_workers{stage="idle"}') == WORKERS and not gateway.router.zombies()
+        return gateway.metric('airi_gen_ai_gateway_workers{state="idle"}') == WORKERS and not gateway.router.zombies()
 
     wait_until(is_idle, "all workers are there, and idle", 15)
     pids = [gateway.router.pid, *gateway.router.roles()]
@@ -113,7 +113,7 @@ def private_kb(pid):
 def assert_back_to_rest(gateway, before):
     after = at_rest(gateway)
     assert after["files"] == before["files"]
-    assert gateway.metric("llm_router_queue_length") == 0
+    assert gateway.metric("airi_gen_ai_gateway_queue_length") == 0
     if CAN_LOOK_INSIDE:
         for role, count in after["descriptors"].items():
             # A worker keeps one connection to its upstream, and curl a wake-up pair.
@@ -151,7 +151,7 @@ def test_what_is_lost_is_the_killed_workers_own_request_and_is_told_of(start_gat
     assert_back_to_rest(gateway, before)
     text = gateway.router.new_log_text()
     assert not [word for word in BROKEN if word in text], text
-    assert gateway.metric("llm_router_worker_deaths_total") == workers_ended
+    assert gateway.metric("airi_gen_ai_gateway_worker_deaths_total") == workers_ended
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
     gateway.script("plain", "k1", answer(200, chat.completion()))
     for _ in range(20):
         make_successors_late(gateway)
-        wait_until(lambda: gateway.metric('llm_router_workers{stage="idle"}') == 2, "both workers sleep")
+        wait_until(lambda: gateway.metric('airi_gen_ai_gateway_workers{state="idle"}') == 2, "both workers sleep")
         first = min(gateway.workers())  # the kernel wakes in the order in which they began to wait
         os.sched_setaffinity(first, {on_one_processor})
         os.sched_setscheduler(first, os.SCHED_IDLE, os.sched_param(0))  # woken, it runs when we do not
@@ -189,7 +189,7 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
             continue  # it was quick, and had the connection before it was killed
         assert parse_reply(call.received).status == 200, call.received
         assert time.monotonic() - begun < 0.5
-        if gateway.metric("llm_router_lost_wakeups_total") > 0:
+        if gateway.metric("airi_gen_ai_gateway_wakeups_repaired_total") > 0:
             return
     raise AssertionError("no wake-up was lost in twenty tries: this test shows nothing")
 

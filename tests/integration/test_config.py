@@ -127,7 +127,7 @@ def test_an_invalid_tree_leaves_the_last_good_one_in_force(changing, text):
 
 def refusals(gateway):
     text = gateway.get("/metrics", key=None).body.decode()
-    return next(line for line in text.splitlines() if line.startswith("llm_router_config_refusals_total "))
+    return next(line for line in text.splitlines() if line.startswith("airi_gen_ai_gateway_config_refusals_total "))
 
 
 def test_a_value_that_cannot_be_read_is_reported_once_and_is_no_refusal(changing):

@@ -347,7 +347,7 @@ def test_callers_at_once_with_every_kind_of_nonsense_leave_the_gateway_whole(sta
     for thread in threads:
         thread.join(30)
     wait_until(lambda: ask(gateway).status == 200, "requests are served", 5)
-    wait_until(lambda: gateway.metric('llm_router_workers{stage="idle"}') == 4, "all workers are idle")
+    wait_until(lambda: gateway.metric('airi_gen_ai_gateway_workers{state="idle"}') == 4, "all workers are idle")
     gateway.assert_unbroken()
     for pid, count in before.items():
         assert count_descriptors(pid) <= count + 4

@@ -42,7 +42,7 @@ def test_a_worker_retires_after_its_requests_and_none_is_lost(start_gateway):
     assert not before & gateway.workers(), "a worker has served more than 20 requests, give or take a tenth"
     events = {line["event"] for line in log_lines(gateway)}
     assert "child_died" not in events, "retirement is no accident"
-    assert gateway.metric("llm_router_worker_deaths_total") == 0
+    assert gateway.metric("airi_gen_ai_gateway_worker_deaths_total") == 0
 
 
 def test_a_worker_that_need_not_retire_does_not(start_gateway):

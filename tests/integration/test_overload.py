@@ -119,7 +119,7 @@ def test_service_is_as_before_when_the_rush_is_over(gateway, front):
     open_loop(front, ASKS, 3 * WORKERS / WORK_S, 3).result(60)
     outcomes, _ = closed_loop(front, ASKS[:1], WORKERS, count=60).result(60)
     assert [outcome for outcome in outcomes if not outcome.is_served] == []
-    wait_until(lambda: gateway.metric("llm_router_queue_length") == 0, "the queue is empty")
+    wait_until(lambda: gateway.metric("airi_gen_ai_gateway_queue_length") == 0, "the queue is empty")
 
 
 def fill_queue(gateway, count):

@@ -403,7 +403,7 @@ def test_redis_can_be_reached_over_tls(plane, tls_redis, tmp_path, base_urls, up
     try:
         gateway.start()
         tls_redis.command("PUBLISH", CHANNEL, "no message")
-        wait_until(lambda: gateway.metric("llm_router_config_refused_messages_total") == 1, "it hears")
+        wait_until(lambda: gateway.metric("airi_gen_ai_gateway_config_invalid_hmac_total") == 1, "it hears")
 
         def is_told(n=iter(range(1, 100))):
             defaults = {"streamIdleTimeoutMs": 1000 + next(n)}

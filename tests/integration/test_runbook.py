@@ -157,7 +157,7 @@ def test_the_first_24_hours(story, host):
     words = host.follow("The first 24 hours")
     assert re.search(r"^ +\d+ done\t200$", words, re.M)
     assert re.search(rf"^ +1 u\t{fingerprint(dead)}\tauth\t401$", words, re.M)
-    assert re.search(r"^llm_router_store_up 1$", words, re.M) and "\tcurrent\n" in words
+    assert re.search(r"^airi_gen_ai_gateway_store_up 1$", words, re.M) and "\tcurrent\n" in words
 
 
 def test_back_to_the_sidecar(story, host):

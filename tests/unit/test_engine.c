@@ -409,7 +409,7 @@ START_TEST(workers_answer_and_the_scoreboard_shows_it)
     }
     ck_assert_uint_eq(requests, 20);
     ck_assert_uint_eq(board->accepted, 20);
-    ck_assert_uint_eq(board->worker_deaths, 0);
+    ck_assert_uint_eq(telemetry_get(&board->telemetry, METRIC_WORKER_DEATHS, 0), 0);
     stop_master(master);
 }
 END_TEST
@@ -460,7 +460,7 @@ END_TEST
 
 static bool is_death_counted(void)
 {
-    return board->worker_deaths == 1;
+    return telemetry_get(&board->telemetry, METRIC_WORKER_DEATHS, 0) == 1;
 }
 
 START_TEST(a_killed_worker_is_replaced_and_its_request_named)
@@ -481,7 +481,8 @@ START_TEST(a_killed_worker_is_replaced_and_its_request_named)
     expect_logged("\"stage\":\"reading\"");
     expect_logged("\"request_id\":\"request-in-hand\"");
     stop_master(master);
-    ck_assert_uint_eq(board->worker_deaths, 1); /* an end that was asked for is no death */
+    ck_assert_uint_eq(telemetry_get(&board->telemetry, METRIC_WORKER_DEATHS, 0),
+                      1); /* an end that was asked for is no death */
 }
 END_TEST
 
@@ -572,7 +573,7 @@ START_TEST(a_role_that_dies_is_started_again)
     expect_soon(is_role_back, 3000);
     ck_assert_int_ne(shared->role_pid, first);
     expect_logged("\"role\":\"clerk\"");
-    ck_assert_uint_eq(board->worker_deaths, 0);
+    ck_assert_uint_eq(telemetry_get(&board->telemetry, METRIC_WORKER_DEATHS, 0), 0);
     ck_assert_int_eq(shared->worker_starts, 2);
     stop_master(master);
     ck_assert_int_eq(shared->role_stops, 1);

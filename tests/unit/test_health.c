@@ -6,7 +6,9 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/json/scan.h"
+#include "core/telemetry/prometheus.h"
 #include "fcgi/edge/health.h"
+#include "fcgi/gauges.h"
 
 enum { N_WORKERS = 4, TEXT_BYTES = 1024 * 1024 };
 
@@ -18,12 +20,7 @@ static void set_up(void)
 {
     arena = arena_new();
     buf_init(&out, TEXT_BYTES);
-    mapping = aligned_alloc(_Alignof(struct mapping),
-                            sizeof(*mapping) + N_WORKERS * sizeof(struct scoreboard_record));
-    ck_assert_ptr_nonnull(mapping);
-    memset(mapping, 0, sizeof(*mapping) + N_WORKERS * sizeof(struct scoreboard_record));
-    mapping->n_workers = N_WORKERS;
-    strcpy(mapping->program, "llm-router");
+    mapping = mapping_alone("llm-router", N_WORKERS);
     strcpy(mapping->instance, "0193-instance");
     mapping->started_wall_us = UINT64_C(1764450000000000);
 }
@@ -31,7 +28,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     buf_free(&out);
-    free(mapping);
+    mapping_close(mapping);
     arena_free(arena);
 }
 
@@ -148,38 +145,41 @@ static uint64_t value_of(const char *series)
     return value;
 }
 
-START_TEST(each_metric_has_the_value_of_its_cell)
+/* What /metrics has. */
+static void write_metrics(void)
 {
-    const struct cell {
-        const char *series;
-        _Atomic uint64_t *cell;
-    } cells[] = {
-        { "llm_router_connections_accepted_total", &mapping->accepted },
-        { "llm_router_requests_total", &mapping->requests },
-        { "llm_router_overflow_total", &mapping->shed },
-        { "llm_router_queue_length", &mapping->waiting },
-        { "llm_router_worker_deaths_total", &mapping->worker_deaths },
-        { "llm_router_lost_wakeups_total", &mapping->nudges },
-        { "llm_router_config_generation", &mapping->generation },
-        { "llm_router_config_reloads_total{source=\"ttl\"}", &mapping->keeper.reloads[RELOAD_TTL] },
-        { "llm_router_config_reloads_total{source=\"file\"}", &mapping->keeper.reloads[RELOAD_FILE] },
-        { "llm_router_config_reloads_total{source=\"pubsub\"}", &mapping->keeper.reloads[RELOAD_PUBSUB] },
-        { "llm_router_config_reloads_total{source=\"reconnect\"}",
-          &mapping->keeper.reloads[RELOAD_RECONNECT] },
-        { "llm_router_config_reloads_total{source=\"signal\"}", &mapping->keeper.reloads[RELOAD_SIGNAL] },
-        { "llm_router_config_refusals_total", &mapping->keeper.refusals },
-        { "llm_router_config_refused_messages_total", &mapping->keeper.refused_messages },
-        { "llm_router_redis_connections_total", &mapping->keeper.redis_connections },
-    };
-    enum { N_CELLS = sizeof(cells) / sizeof(cells[0]) };
+    struct gauges gauges;
+    gauges_read(mapping, METRIC_OF_ROUTER, &gauges);
+    prometheus_write(&mapping->telemetry, &gauges.facts, PROMETHEUS_TEXT, &out);
+}
 
-    for (uint64_t i = 0; i < N_CELLS; i++)
-        *cells[i].cell = UINT64_MAX - i;
-    health_write_metrics(mapping, &out);
-    for (uint64_t i = 0; i < N_CELLS; i++) {
-        ck_assert_msg(value_of(cells[i].series) == UINT64_MAX - i, "%s is %" PRIu64, cells[i].series,
-                      value_of(cells[i].series));
-    }
+START_TEST(what_the_mapping_counts_is_in_the_metrics)
+{
+    mapping->accepted = 11;
+    mapping->waiting = 12;
+    mapping->generation = 13;
+    telemetry_add(&mapping->telemetry, METRIC_CONFIG_RELOAD, RELOAD_PUBSUB, 14);
+    telemetry_add(&mapping->telemetry, METRIC_WORKER_DEATHS, 0, 15);
+    write_metrics();
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_connections_accepted_total"), 11);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_queue_length"), 12);
+    ck_assert_uint_eq(
+        value_of("airi_gen_ai_gateway_config_generation{service_instance_id=\"0193-instance\"}"), 13);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_config_reload_total{source=\"pubsub\","
+                               "service_instance_id=\"0193-instance\"}"),
+                      14);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_worker_deaths_total"), 15);
+}
+END_TEST
+
+START_TEST(stages_and_sources_are_called_as_in_the_metrics)
+{
+    ck_assert_uint_eq(metric_stages.count, STAGE_COUNT);
+    ck_assert_uint_eq(metric_reload_sources.count, RELOAD_SOURCES);
+    for (unsigned i = 0; i < STAGE_COUNT; i++)
+        ck_assert_str_eq(metric_stages.values[i], stage_name((enum stage)i));
+    for (unsigned i = 0; i < RELOAD_SOURCES; i++)
+        ck_assert_str_eq(metric_reload_sources.values[i], reload_source_name(i));
 }
 END_TEST
 
@@ -189,13 +189,13 @@ START_TEST(workers_are_counted_by_stage)
     start_worker(1, 101, STAGE_STREAMING);
     start_worker(2, 102, STAGE_STREAMING);
     mapping->workers[3].stage = STAGE_WAITING; /* of one that has died: it has no pid */
-    health_write_metrics(mapping, &out);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"free\"}"), 1);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"idle\"}"), 1);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"reading\"}"), 0);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"waiting\"}"), 0);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"streaming\"}"), 2);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"finishing\"}"), 0);
+    write_metrics();
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"free\"}"), 1);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"idle\"}"), 1);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"reading\"}"), 0);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"waiting\"}"), 0);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"streaming\"}"), 2);
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"finishing\"}"), 0);
 }
 END_TEST
 
@@ -203,20 +203,20 @@ START_TEST(a_stage_that_nobody_knows_is_counted_as_none)
 {
     start_worker(0, 100, (enum stage)STAGE_COUNT);
     start_worker(1, 101, (enum stage)4000000000U);
-    health_write_metrics(mapping, &out);
-    ck_assert_uint_eq(value_of("llm_router_workers{stage=\"free\"}"), N_WORKERS);
+    write_metrics();
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_workers{state=\"free\"}"), N_WORKERS);
 }
 END_TEST
 
 START_TEST(the_store_is_up_while_the_keeper_says_so)
 {
     look(true, 10);
-    health_write_metrics(mapping, &out);
-    ck_assert_uint_eq(value_of("llm_router_store_up"), 1);
+    write_metrics();
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_store_up"), 1);
     buf_clear(&out);
     look(true, 6000);
-    health_write_metrics(mapping, &out);
-    ck_assert_uint_eq(value_of("llm_router_store_up"), 0);
+    write_metrics();
+    ck_assert_uint_eq(value_of("airi_gen_ai_gateway_store_up"), 0);
 }
 END_TEST
 
@@ -226,7 +226,7 @@ START_TEST(metrics_are_in_the_format_that_is_announced)
     char family[128] = "", help[256], type[32], name[128];
 
     start_worker(0, 100, STAGE_IDLE);
-    health_write_metrics(mapping, &out);
+    write_metrics();
     const char *line = text();
     ck_assert(line[0] != '\0');
     for (const char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
@@ -237,7 +237,9 @@ START_TEST(metrics_are_in_the_format_that_is_announced)
             strcpy(family, name);
         } else if (sscanf(copy, "# TYPE %127s %31s%n", name, type, &used) == 2) {
             ck_assert_str_eq(name, family);
-            ck_assert_msg(strcmp(type, "counter") == 0 || strcmp(type, "gauge") == 0, "%s", copy);
+            ck_assert_msg(strcmp(type, "counter") == 0 || strcmp(type, "gauge") == 0 ||
+                              strcmp(type, "histogram") == 0,
+                          "%s", copy);
             bool is_total = strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0;
             ck_assert_msg(is_total == (strcmp(type, "counter") == 0), "%s is a %s", name, type);
         } else {
@@ -272,7 +274,7 @@ START_TEST(the_status_says_what_is_in_force_since_when_and_how_it_came)
                                   .source = RELOAD_PUBSUB };
     look(true, 10);
     mapping->keeper.has_redis = 1;
-    mapping->keeper.reloads[RELOAD_PUBSUB] = 7;
+    telemetry_add(&mapping->telemetry, METRIC_CONFIG_RELOAD, RELOAD_PUBSUB, 7);
     mapping->accepted = 12345;
     mapping_put_in_force(mapping, 5, &tree);
     health_write_status(mapping, &out);
@@ -283,7 +285,6 @@ START_TEST(the_status_says_what_is_in_force_since_when_and_how_it_came)
            "'isRefused':false");
     expect("'checks':{'store':'ok','redis':'fail','workers':'fail'}");
     expect("'reloads':{'ttl':0,'file':0,'pubsub':7,'reconnect':0,'signal':0}");
-    expect("'llm_router_connections_accepted_total':12345");
 }
 END_TEST
 
@@ -322,7 +323,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, who_answers_is_live);
     tcase_add_loop_test(tcase, readiness_is_what_the_mode_asks_for, 0, 2 * N_READY);
-    tcase_add_test(tcase, each_metric_has_the_value_of_its_cell);
+    tcase_add_test(tcase, what_the_mapping_counts_is_in_the_metrics);
+    tcase_add_test(tcase, stages_and_sources_are_called_as_in_the_metrics);
     tcase_add_test(tcase, workers_are_counted_by_stage);
     tcase_add_test(tcase, a_stage_that_nobody_knows_is_counted_as_none);
     tcase_add_test(tcase, the_store_is_up_while_the_keeper_says_so);

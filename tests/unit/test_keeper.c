@@ -261,7 +261,8 @@ START_TEST(a_change_that_is_told_of_is_in_force_at_once_and_counted_by_what_told
     ck_assert_str_eq(source_in_force(), reload_source_name(row->source));
     sleep_ms(20); /* it is counted right after */
     for (unsigned i = 0; i < RELOAD_SOURCES; i++)
-        ck_assert_uint_eq(mapping->keeper.reloads[i], i == RELOAD_TTL || i == (unsigned)row->source ? 1 : 0);
+        ck_assert_uint_eq(telemetry_get(&mapping->telemetry, METRIC_CONFIG_RELOAD, i),
+                          i == RELOAD_TTL || i == (unsigned)row->source ? 1 : 0);
 }
 END_TEST
 
@@ -310,7 +311,7 @@ START_TEST(a_hangup_publishes_what_is_there_again)
     kill(keeper, SIGHUP);
     expect_generation(2, "v1", 300);
     sleep_ms(20);
-    ck_assert_uint_eq(mapping->keeper.reloads[RELOAD_SIGNAL], 1);
+    ck_assert_uint_eq(telemetry_get(&mapping->telemetry, METRIC_CONFIG_RELOAD, RELOAD_SIGNAL), 1);
 }
 END_TEST
 
@@ -369,7 +370,7 @@ START_TEST(a_refused_configuration_is_told_once_and_forgotten_with_the_next)
     wait_for_a_look();
     ck_assert_uint_eq(mapping->generation, 1);
     ck_assert_uint_eq(mapping->keeper.is_refused, 1);
-    ck_assert_uint_eq(mapping->keeper.refusals, 1);
+    ck_assert_uint_eq(telemetry_get(&mapping->telemetry, METRIC_CONFIG_REFUSALS, 0), 1);
     script->is_broken = false;
     script->version = 1; /* put back as it was: it is in force already */
     ring(STORE_NEWS_PUBSUB);

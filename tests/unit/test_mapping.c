@@ -407,7 +407,7 @@ END_TEST
 
 START_TEST(one_who_is_alone_has_a_mapping_of_one_worker)
 {
-    struct mapping *own = mapping_alone("prog");
+    struct mapping *own = mapping_alone("prog", 1);
 
     ck_assert_str_eq(own->program, "prog");
     ck_assert_uint_eq(strlen(own->instance), 36);
@@ -420,7 +420,7 @@ START_TEST(one_who_is_alone_has_a_mapping_of_one_worker)
     ck_assert(!scoreboard_reserve_body(own, &own->workers[0], 11, 10));
     ck_assert_str_ne(own->instance, mapping->instance);
     ck_assert_uint_eq(mapping->workers[0].request.started_us, 0);
-    free(own);
+    mapping_close(own);
 }
 END_TEST
 

@@ -43,6 +43,11 @@ static struct shared {
 static struct arena *arena;
 static char dir[64];
 static struct mapping *mapping;
+
+static uint64_t counted(enum metric_id id)
+{
+    return telemetry_get(&mapping->telemetry, id, 0);
+}
 static struct listener listener, health;
 static struct engine_settings settings;
 static struct error e;
@@ -269,7 +274,7 @@ START_TEST(health_is_answered_at_once_while_connections_wait)
     start();
     for (int i = 0; i < 20; i++)
         expect_health();
-    ck_assert_uint_eq(mapping->shed, 0);
+    ck_assert_uint_eq(counted(METRIC_OVERFLOW), 0);
     for (int i = 0; i < 20; i++)
         close(waiting[i]);
 }
@@ -291,7 +296,7 @@ START_TEST(health_callers_do_not_count_as_accepted_connections)
     start();
     expect_health();
     ck_assert_uint_eq(mapping->accepted, 0);
-    ck_assert_uint_eq(mapping->shed, 0);
+    ck_assert_uint_eq(counted(METRIC_OVERFLOW), 0);
 }
 END_TEST
 
@@ -338,7 +343,7 @@ START_TEST(who_waits_too_long_is_answered_in_the_order_of_arrival)
     ck_assert_msg(elapsed_ms(begin) < TIMEOUT_MS + SOON_MS, "they were shed after %u ms", elapsed_ms(begin));
     ck_assert_str_eq(shared->order, "abc");
     ck_assert_uint_eq(mapping->accepted, 3);
-    ck_assert_uint_eq(mapping->shed, 3);
+    ck_assert_uint_eq(counted(METRIC_OVERFLOW), 3);
 }
 END_TEST
 
@@ -352,7 +357,7 @@ START_TEST(who_is_taken_in_time_is_not_shed)
         close(fd);
         wait_for(&mapping->waiting, 0); /* or the queue would stand */
     }
-    ck_assert_uint_eq(mapping->shed, 0);
+    ck_assert_uint_eq(counted(METRIC_OVERFLOW), 0);
     ck_assert_uint_eq(mapping->accepted, 10);
 }
 END_TEST
@@ -397,7 +402,7 @@ START_TEST(a_large_crowd_is_shed_to_the_last)
     start();
     for (int i = 0; i < CROWD; i++)
         expect_answer(fds[i], "overflow x");
-    ck_assert_uint_eq(mapping->shed, CROWD);
+    ck_assert_uint_eq(counted(METRIC_OVERFLOW), CROWD);
     ck_assert_uint_eq(mapping->accepted, CROWD);
 }
 END_TEST
@@ -502,11 +507,11 @@ START_TEST(silent_peers_leave_places_for_probes)
     for (int i = 0; i < SILENT; i++)
         fds[i] = connect_to("s.sock");
     uint64_t begin = clock_monotonic_us();
-    while (mapping->shed == 0 && elapsed_ms(begin) < SOON_MS)
+    while (counted(METRIC_OVERFLOW) == 0 && elapsed_ms(begin) < SOON_MS)
         sleep_ms(10);
     sleep_ms(100);
-    ck_assert_uint_gt(mapping->shed, 20);
-    ck_assert_uint_lt(mapping->shed, DESCRIPTORS);
+    ck_assert_uint_gt(counted(METRIC_OVERFLOW), 20);
+    ck_assert_uint_lt(counted(METRIC_OVERFLOW), DESCRIPTORS);
     for (int i = 0; i < 5; i++)
         expect_health();
     for (int i = 0; i < SILENT; i++)
@@ -595,13 +600,13 @@ START_TEST(an_idle_worker_beside_a_waiting_connection_is_woken)
     ck_assert_msg(shared->hangups[0] > 0 && shared->hangups[2] > 0, "woken were: %d, %d, %d times",
                   shared->hangups[0], shared->hangups[1], shared->hangups[2]);
     ck_assert_msg(shared->hangups[1] == 0, "a busy worker was disturbed");
-    ck_assert_uint_gt(mapping->nudges, 0);
+    ck_assert_uint_gt(counted(METRIC_WAKEUPS_REPAIRED), 0);
 
     accept_as_worker(); /* one of them has it now */
     wait_for(&mapping->waiting, 0);
-    uint64_t nudges = mapping->nudges;
+    uint64_t nudges = counted(METRIC_WAKEUPS_REPAIRED);
     sleep_ms(100);
-    ck_assert_uint_eq(mapping->nudges, nudges);
+    ck_assert_uint_eq(counted(METRIC_WAKEUPS_REPAIRED), nudges);
     close(fd);
     for (unsigned i = 0; i < N_WORKERS; i++)
         end_worker(pids[i]);
@@ -620,7 +625,7 @@ START_TEST(without_an_idle_worker_nobody_is_woken)
     int fd = connect_to("s.sock");
     wait_for(&mapping->waiting, 1);
     sleep_ms(150);
-    ck_assert_uint_eq(mapping->nudges, 0);
+    ck_assert_uint_eq(counted(METRIC_WAKEUPS_REPAIRED), 0);
     close(fd);
     for (unsigned i = 0; i < N_WORKERS; i++)
         end_worker(pids[i]);
@@ -650,7 +655,7 @@ START_TEST(who_waits_when_it_ends_is_left_to_the_workers)
     ck_assert(is_readable(slow, SOON_MS)); /* from here on it holds the process for a second */
     kill(overflow, SIGTERM);
     sleep_ms(2 * TIMEOUT_MS);
-    ck_assert_uint_eq(mapping->shed, 0);
+    ck_assert_uint_eq(counted(METRIC_OVERFLOW), 0);
     ck_assert_int_eq(reap(), 0);
     ck_assert(!is_readable(fd, 0));
     close(fd);

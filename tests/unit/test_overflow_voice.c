@@ -33,7 +33,8 @@ static void set_up(void)
     strcpy(dir, "/tmp/test_overflow_voice.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     settings = (struct router_settings){ .state_dir = dir, .is_ready_strict = true };
-    process = (struct engine_process){ .settings = &settings.engine, .mapping = mapping_alone("llm-router") };
+    process =
+        (struct engine_process){ .settings = &settings.engine, .mapping = mapping_alone("llm-router", 1) };
     process.mapping->workers[0].pid = 100;
     process.mapping->generation = 3;
     process.mapping->keeper.is_store_ok = 1;
@@ -100,7 +101,8 @@ static const struct page_row {
     { "GET", NULL, "/livez", "200 OK", "application/json", "{\"status\":\"live\"}" },
     { "GET", "/llm", "/livez", "200 OK", "application/json", "{\"status\":\"live\"}" },
     { "GET", "/readyz", "", "200 OK", "application/json", "{\"status\":\"ready\"," },
-    { "GET", "/metrics", NULL, "200 OK", "text/plain; version=0.0.4", "# HELP llm_router_" },
+    { "GET", "/metrics", NULL, "200 OK", "text/plain; version=0.0.4; charset=utf-8",
+      "# HELP airi_gen_ai_gateway_" },
     { "GET", "/status", NULL, "200 OK", "application/json", "{\"program\":\"llm-router\"," },
     { "POST", "/livez", NULL, "405 Method Not Allowed", "application/json", "{\"error\":{" },
     { NULL, "/livez", NULL, "405 Method Not Allowed", "application/json", "{\"error\":{" },

@@ -1,0 +1,525 @@
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/arena.h"
+#include "core/route/verdict.h"
+#include "core/telemetry/prometheus.h"
+
+static struct telemetry *t;
+
+static void set_up(void)
+{
+    t = calloc(1, sizeof(*t));
+    ck_assert_ptr_nonnull(t);
+    telemetry_init(t);
+}
+
+static void tear_down(void)
+{
+    free(t);
+}
+
+/* --- an image with two models of `llm`, of two upstreams each, and one of `tts` --- */
+
+static char image[4096];
+static uint32_t image_used;
+
+static struct snap_str text(const char *value)
+{
+    uint32_t len = (uint32_t)strlen(value), at = image_used;
+    memcpy(image + at, value, len + 1);
+    image_used += (len + 8) / 8 * 8;
+    return (struct snap_str){ at, len };
+}
+
+static struct snap_vec vector(const void *items, uint32_t count, uint32_t size)
+{
+    uint32_t at = image_used;
+    memcpy(image + at, items, (size_t)count * size);
+    image_used += (count * size + 7) / 8 * 8;
+    return (struct snap_vec){ at, count };
+}
+
+static struct snap_vec make_upstream(const char *provider, const char *fingerprint)
+{
+    struct snap_key key = { .id = text("k") };
+    snprintf(key.fingerprint, sizeof(key.fingerprint), "%s", fingerprint);
+    struct snap_upstream upstream = { .provider = text(provider) };
+    upstream.keys = vector(&key, 1, sizeof(key));
+    return vector(&upstream, 1, sizeof(upstream));
+}
+
+static struct snap_root *make_tree(const char *model, const char *provider, const char *fingerprint)
+{
+    struct snap_root *root = (struct snap_root *)(void *)image;
+
+    memset(image, 0, sizeof(image));
+    image_used = sizeof(*root);
+    struct snap_model made = { .name = text(model), .upstreams = make_upstream(provider, fingerprint) };
+    struct snap_vec models = vector(&made, 1, sizeof(made));
+    struct snap_model spoken = { .name = text("voice"), .upstreams = make_upstream("azure", "00000002") };
+    struct snap_vec tts_models = vector(&spoken, 1, sizeof(spoken));
+    root->models = models;
+    root->tts_models = tts_models;
+    return root;
+}
+
+static const struct snap_model *model_of(const struct snap_root *root)
+{
+    return SNAP_ITEM(root, root->models, struct snap_model, 0);
+}
+
+static const struct snap_upstream *upstream_of(const struct snap_root *root)
+{
+    return SNAP_ITEM(root, model_of(root)->upstreams, struct snap_upstream, 0);
+}
+
+static const struct snap_key *key_of(const struct snap_root *root)
+{
+    return SNAP_ITEM(root, upstream_of(root)->keys, struct snap_key, 0);
+}
+
+/* --- reading --- */
+
+struct search {
+    const char *series;
+    uint64_t value, count;
+    unsigned found;
+};
+
+static void look(void *ctx, const struct series *series)
+{
+    struct search *search = ctx;
+    char name[512];
+    int len = snprintf(name, sizeof(name), "%s", series->metric->name);
+
+    for (unsigned i = 0; i < series->n_labels; i++)
+        len += snprintf(name + len, sizeof(name) - (size_t)len, " %s=%s", series->labels[i].name,
+                        series->labels[i].value);
+    if (strcmp(name, search->series) != 0)
+        return;
+    search->found++;
+    search->value = series_cell(series, 0);
+    if (series->metric->kind == METRIC_HISTOGRAM) {
+        search->count = series_histogram_count(series);
+        search->value = series_cell(series, series->metric->buckets->count + 1);
+    }
+}
+
+static struct search find(const char *series)
+{
+    const struct series_facts facts = { METRIC_OF_ROUTER, "instance", "v1" };
+    struct search search = { .series = series };
+    telemetry_visit(t, &facts, look, &search);
+    ck_assert_msg(search.found == 1, "%s is there %u times", series, search.found);
+    return search;
+}
+
+static void expect(const char *series, uint64_t value)
+{
+    uint64_t found = find(series).value;
+    ck_assert_msg(found == value, "%s is %llu, not %llu", series, (unsigned long long)found,
+                  (unsigned long long)value);
+}
+
+#define GATEWAY "airi.gen_ai.gateway."
+
+/* --- the registry --- */
+
+START_TEST(rows_are_whole)
+{
+    for (unsigned i = 0; i < METRIC_COUNT; i++) {
+        const struct metric *m = metric_row((enum metric_id)i);
+        ck_assert_msg(m->name != NULL && m->unit != NULL && m->help != NULL && m->moves != NULL, "row %u", i);
+        ck_assert_msg(m->divisor > 0 && m->programs != 0, "%s", m->name);
+        ck_assert_msg((m->kind == METRIC_HISTOGRAM) == (m->buckets != NULL), "%s", m->name);
+        ck_assert_msg(m->help[strlen(m->help) - 1] == '.', "%s", m->name);
+        for (unsigned b = 1; m->buckets != NULL && b < m->buckets->count; b++)
+            ck_assert_msg(m->buckets->bounds[b - 1] < m->buckets->bounds[b], "%s, bound %u", m->name, b);
+        for (unsigned j = 0; j < i; j++)
+            ck_assert_str_ne(m->name, metric_row((enum metric_id)j)->name);
+    }
+}
+END_TEST
+
+START_TEST(verdicts_are_called_as_in_the_record)
+{
+    ck_assert_uint_eq(metric_verdicts.count, VERDICT_COUNT + 1);
+    for (unsigned i = 0; i < VERDICT_COUNT; i++)
+        ck_assert_str_eq(metric_verdicts.values[i], verdict_row((enum verdict)i)->name);
+    ck_assert_uint_eq(metric_surfaces.count, METRIC_SURFACES);
+}
+END_TEST
+
+START_TEST(cells_of_a_block_do_not_overlap)
+{
+    for (int kind = 0; kind < BLOCK_KINDS; kind++) {
+        unsigned used = 0;
+        for (unsigned i = 0; i < METRIC_COUNT; i++) {
+            const struct metric *m = metric_row((enum metric_id)i);
+            if ((int)m->block != kind)
+                continue;
+            ck_assert_uint_eq(metric_offset((enum metric_id)i), used);
+            used += metric_series_count(m) * metric_series_cells(m);
+        }
+        ck_assert_uint_eq(block_cells((enum block_kind)kind), used);
+    }
+}
+END_TEST
+
+/* --- series --- */
+
+START_TEST(every_series_that_can_exist_is_there_as_zero)
+{
+    telemetry_assign(t, make_tree("m", "openai", "0000000a"));
+    expect(GATEWAY "requests surface=chat model=m status_code=200", 0);
+    expect(GATEWAY "requests surface=transcription model=m status_code=503", 0);
+    expect(GATEWAY "requests surface=speech model=voice status_code=200", 0);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=429 scope=upstream", 0);
+    expect(GATEWAY "upstream.errors provider=azure key_id=00000002 status_code=timeout", 0);
+    expect(GATEWAY "key.exhausted.count provider=azure status_code=401 surface=speech", 0);
+    expect("gen_ai.client.token.usage gen_ai.operation.name=chat gen_ai.provider.name=openai "
+           "gen_ai.request.model=m gen_ai.token.type=input",
+           0);
+    expect("gen_ai.server.request.duration gen_ai.operation.name=text_to_speech "
+           "gen_ai.provider.name=azure gen_ai.request.model=voice error.type=timeout",
+           0);
+    expect(GATEWAY "config.reload source=pubsub service_instance_id=instance", 0);
+    expect(GATEWAY "config.info service_instance_id=instance version=v1", 1);
+}
+END_TEST
+
+START_TEST(a_block_keeps_its_cells_through_every_tree)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    uint32_t model = model_of(root)->series[SNAP_WAY_FIRST], provider = upstream_of(root)->series;
+    uint32_t key = key_of(root)->series, route = upstream_of(root)->route_series[SNAP_WAY_FIRST];
+
+    telemetry_assign(t, make_tree("another", "groq", "0000000b"));
+    ck_assert_uint_ne(model_of(root)->series[SNAP_WAY_FIRST], model);
+    ck_assert_uint_ne(key_of(root)->series, key);
+    telemetry_assign(t, make_tree("m", "openai", "0000000a"));
+    ck_assert_uint_eq(model_of(root)->series[SNAP_WAY_FIRST], model);
+    ck_assert_uint_eq(upstream_of(root)->series, provider);
+    ck_assert_uint_eq(key_of(root)->series, key);
+    ck_assert_uint_eq(upstream_of(root)->route_series[SNAP_WAY_FIRST], route);
+    expect(GATEWAY "upstream.errors provider=groq key_id=0000000b status_code=401", 0);
+}
+END_TEST
+
+START_TEST(what_finds_no_room_counts_as_other)
+{
+    char name[32];
+    struct request_event e = { .dialect = "chat", .status = 200 };
+
+    for (unsigned i = 0; telemetry_get(t, METRIC_SERIES_LOST, 0) == 0; i++) {
+        ck_assert_uint_lt(i, TELEMETRY_BLOCKS);
+        snprintf(name, sizeof(name), "model-%u", i);
+        telemetry_assign(t, make_tree(name, "openai", "0000000a"));
+    }
+    const struct snap_root *root = (const struct snap_root *)(const void *)image;
+    ck_assert_uint_ne(key_of(root)->series, 0); /* keys come first */
+    ck_assert_uint_eq(upstream_of(root)->route_series[SNAP_WAY_TRANSCRIPTION], 0);
+    e.attempts[e.n_attempts++] = (struct attempt_event){ .verdict = "ok", .status = 200, .took_us = 7 };
+    telemetry_count(t, &e);
+    expect(GATEWAY "requests surface=chat model=_other status_code=200", 1);
+    expect("gen_ai.client.operation.duration gen_ai.operation.name=chat gen_ai.provider.name=_other "
+           "gen_ai.request.model=_other",
+           7);
+}
+END_TEST
+
+START_TEST(a_position_outside_the_cells_is_not_followed)
+{
+    struct request_event e = { .dialect = "chat", .status = 200, .series = UINT32_MAX - 7 };
+    e.attempts[e.n_attempts++] = (struct attempt_event){
+        .verdict = "ok",
+        .series = { TELEMETRY_CELLS - 1, TELEMETRY_CELLS, TELEMETRY_CELLS - 2 },
+    };
+    telemetry_count(t, &e); /* AddressSanitizer sees the rest */
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").count, 1);
+}
+END_TEST
+
+/* --- counting --- */
+
+static struct request_event event_of(const struct snap_root *root)
+{
+    return (struct request_event){
+        .dialect = "chat",
+        .series = model_of(root)->series[SNAP_WAY_FIRST],
+    };
+}
+
+static void add_attempt(struct request_event *e, const struct snap_root *root, const char *upstream,
+                        const char *verdict, int status, const char *failure)
+{
+    e->attempts[e->n_attempts++] = (struct attempt_event){
+        .upstream = span_cstr(upstream),
+        .verdict = verdict,
+        .status = status,
+        .failure = failure,
+        .took_us = 1000,
+        .series = { key_of(root)->series, upstream_of(root)->series,
+                    upstream_of(root)->route_series[SNAP_WAY_FIRST] },
+    };
+}
+
+START_TEST(ae1_a_key_that_is_rate_limited_is_a_fallback_of_depth_one)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    struct request_event e = event_of(root);
+
+    add_attempt(&e, root, "u", "rate", 429, NULL);
+    add_attempt(&e, root, "u", "ok", 200, NULL);
+    e.status = 200;
+    e.is_stream = true;
+    e.ttft_us = 30000;
+    e.total_us = 530000;
+    e.upstream_us = 529000;
+    e.usage = (struct usage){ .present = true, .input = 20, .output = 51 };
+    telemetry_count(t, &e);
+    expect(GATEWAY "requests surface=chat model=m status_code=200", 1);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=429 scope=key", 1);
+    expect(GATEWAY "attempts provider=openai verdict=rate", 1);
+    expect(GATEWAY "attempts provider=openai verdict=ok", 1);
+    expect(GATEWAY "upstream.errors provider=openai key_id=0000000a status_code=429", 1);
+    expect(GATEWAY "key.exhausted.count provider=openai status_code=429 surface=chat", 0);
+    expect(GATEWAY "overhead.duration surface=chat", 1000);
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").value, 1);
+#define ROUTE "gen_ai.operation.name=chat gen_ai.provider.name=openai gen_ai.request.model=m"
+    expect("gen_ai.client.token.usage " ROUTE " gen_ai.token.type=input", 20);
+    expect("gen_ai.client.token.usage " ROUTE " gen_ai.token.type=output", 51);
+    expect("gen_ai.server.request.duration " ROUTE, 530000);
+    expect("gen_ai.server.time_to_first_token " ROUTE, 30000);
+    expect("gen_ai.server.time_per_output_token " ROUTE, 10000);
+    ck_assert_uint_eq(find("gen_ai.client.operation.duration " ROUTE).count, 1);
+    ck_assert_uint_eq(find("gen_ai.client.operation.duration " ROUTE " error.type=_OTHER").count, 1);
+}
+END_TEST
+
+START_TEST(ae2_only_the_end_of_the_chain_is_an_exhaustion)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    struct request_event e = event_of(root);
+
+    for (int i = 0; i < 3; i++)
+        add_attempt(&e, root, "u", "auth", 401, NULL);
+    e.status = 502;
+    e.end = EVENT_END_ERROR_BEFORE;
+    e.is_exhausted = true;
+    telemetry_count(t, &e);
+    expect(GATEWAY "key.exhausted.count provider=openai status_code=401 surface=chat", 1);
+    expect(GATEWAY "upstream.errors provider=openai key_id=0000000a status_code=401", 3);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=401 scope=key", 1);
+    expect(GATEWAY "requests surface=chat model=m status_code=502", 1);
+    expect(GATEWAY "stream.interrupted stage=before_first_chunk", 0);
+    e.is_stream = true;
+    telemetry_count(t, &e);
+    expect(GATEWAY "stream.interrupted stage=before_first_chunk", 1);
+}
+END_TEST
+
+/* Adds everything that is not a request's own count. */
+struct sum {
+    uint64_t total;
+};
+
+static void add_up(void *ctx, const struct series *series)
+{
+    static const enum metric_id ids[] = { METRIC_FALLBACK_COUNT, METRIC_UPSTREAM_ERRORS, METRIC_KEY_EXHAUSTED,
+                                          METRIC_ATTEMPTS };
+    struct sum *sum = ctx;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+        sum->total += series->id == ids[i] ? series_cell(series, 0) : 0;
+}
+
+START_TEST(ae3_a_refused_request_adds_to_no_fallback_error_or_exhaustion)
+{
+    const struct series_facts facts = { METRIC_OF_ROUTER, "instance", "" };
+    struct request_event e = { .dialect = "chat", .status = 400, .end = EVENT_END_REFUSED };
+    struct sum sum = { 0 };
+
+    telemetry_assign(t, make_tree("m", "openai", "0000000a"));
+    telemetry_count(t, &e);
+    telemetry_visit(t, &facts, add_up, &sum);
+    ck_assert_uint_eq(sum.total, 0);
+    expect(GATEWAY "requests surface=chat model=_other status_code=400", 1);
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").count, 0);
+}
+END_TEST
+
+START_TEST(ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    struct request_event e = event_of(root);
+
+    add_attempt(&e, root, "a", "timeout", 0, "timeout");
+    add_attempt(&e, root, "a", "connect", 0, "connect");
+    add_attempt(&e, root, "b", "ok", 200, NULL);
+    e.status = 200;
+    telemetry_count(t, &e);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=timeout scope=upstream", 1);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=timeout scope=key", 0);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=connect scope=upstream", 0);
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").value, 2);
+    ck_assert_uint_eq(find("gen_ai.client.operation.duration " ROUTE " error.type=timeout").count, 1);
+}
+END_TEST
+
+START_TEST(the_callers_mistakes_and_departures_are_no_errors_of_a_key)
+{
+    static const char *const verdicts[] = { "client", "cancelled" };
+    const struct series_facts facts = { METRIC_OF_ROUTER, "instance", "" };
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    struct sum sum = { 0 };
+
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    for (size_t i = 0; i < 2; i++) {
+        struct request_event e = event_of(root);
+        add_attempt(&e, root, "u", verdicts[i], 400, NULL);
+        telemetry_count(t, &e);
+    }
+    telemetry_visit(t, &facts, add_up, &sum);
+    ck_assert_uint_eq(sum.total, 2); /* attempts */
+    expect(GATEWAY "requests surface=chat model=m status_code=none", 2);
+}
+END_TEST
+
+START_TEST(what_no_list_has_is_other)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    struct request_event e = event_of(root);
+
+    add_attempt(&e, root, "u", "unheard-of", 599, NULL);
+    e.status = 418;
+    telemetry_count(t, &e);
+    expect(GATEWAY "requests surface=chat model=m status_code=_other", 1);
+    expect(GATEWAY "attempts provider=openai verdict=_other", 1);
+    expect(GATEWAY "upstream.errors provider=openai key_id=0000000a status_code=_other", 1);
+    e = (struct request_event){ .endpoint = "audio/voices", .status = 304 };
+    telemetry_count(t, &e);
+    expect(GATEWAY "requests surface=voices model=_other status_code=304", 1);
+    e = (struct request_event){ .status = 404 };
+    telemetry_count(t, &e);
+    expect(GATEWAY "requests surface=_other model=_other status_code=404", 1);
+}
+END_TEST
+
+START_TEST(a_value_on_a_bound_is_in_its_bucket)
+{
+    const struct buckets *buckets = metric_row(METRIC_QUEUE_DURATION)->buckets;
+    for (unsigned i = 0; i < buckets->count; i++) {
+        telemetry_observe(t, METRIC_QUEUE_DURATION, 0, buckets->bounds[i], 1);
+        ck_assert_uint_eq(t->cells[metric_offset(METRIC_QUEUE_DURATION) + i], 1);
+    }
+    telemetry_observe(t, METRIC_QUEUE_DURATION, 0, buckets->bounds[buckets->count - 1] + 1, 5);
+    ck_assert_uint_eq(t->cells[metric_offset(METRIC_QUEUE_DURATION) + buckets->count], 5);
+}
+END_TEST
+
+/* --- Prometheus --- */
+
+static const struct {
+    enum metric_id id;
+    const char *name;
+} names[] = {
+    { METRIC_REQUESTS, "airi_gen_ai_gateway_requests" },
+    { METRIC_FALLBACK_COUNT, "airi_gen_ai_gateway_fallback_count" },
+    { METRIC_OPERATION_DURATION, "gen_ai_client_operation_duration_seconds" },
+    { METRIC_SPOOL_BYTES, "airi_gen_ai_gateway_spool_bytes" },
+    { METRIC_START_TIME, "process_start_time_seconds" },
+    { METRIC_CONFIG_INFO, "airi_gen_ai_gateway_config_info" },
+};
+
+START_TEST(names_are_as_the_compatibility_page_maps_them)
+{
+    char name[METRIC_NAME_BYTES];
+    prometheus_name(metric_row(names[_i].id), name);
+    ck_assert_str_eq(name, names[_i].name);
+}
+END_TEST
+
+static const char *write_text(enum prometheus_format format, struct buf *out)
+{
+    const struct series_facts facts = { METRIC_OF_ROUTER, "instance", "a\"b\\c\nd" };
+    buf_init(out, 16 * 1024 * 1024);
+    prometheus_write(t, &facts, format, out);
+    buf_append_char(out, '\0');
+    return out->data;
+}
+
+START_TEST(text_is_escaped_and_values_are_decimals)
+{
+    struct buf out;
+    telemetry_observe(t, METRIC_OVERHEAD, metric_surface("chat"), 150, 2);
+    const char *written = write_text(PROMETHEUS_TEXT, &out);
+    static const char *const lines[] = {
+        "\nairi_gen_ai_gateway_config_info{service_instance_id=\"instance\",version=\"a\\\"b\\\\c\\nd\"} 1\n",
+        "\nairi_gen_ai_gateway_overhead_duration_seconds_bucket{surface=\"chat\",le=\"0.0001\"} 0\n",
+        "\nairi_gen_ai_gateway_overhead_duration_seconds_bucket{surface=\"chat\",le=\"0.0002\"} 2\n",
+        "\nairi_gen_ai_gateway_overhead_duration_seconds_bucket{surface=\"chat\",le=\"1\"} 2\n",
+        "\nairi_gen_ai_gateway_overhead_duration_seconds_bucket{surface=\"chat\",le=\"+Inf\"} 2\n",
+        "\nairi_gen_ai_gateway_overhead_duration_seconds_sum{surface=\"chat\"} 0.0003\n",
+        "\nairi_gen_ai_gateway_overhead_duration_seconds_count{surface=\"chat\"} 2\n",
+        "\n# TYPE airi_gen_ai_gateway_fallback_count_total counter\n",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        ck_assert_msg(strstr(written, lines[i]) != NULL, "no%sin:\n%s", lines[i], written);
+    buf_free(&out);
+}
+END_TEST
+
+START_TEST(openmetrics_names_families_and_has_an_end)
+{
+    struct buf out;
+    const char *written = write_text(PROMETHEUS_OPENMETRICS, &out);
+    ck_assert_ptr_nonnull(strstr(written, "\n# TYPE airi_gen_ai_gateway_fallback_count counter\n"));
+    ck_assert_ptr_nonnull(strstr(written, "\n# UNIT gen_ai_client_operation_duration_seconds seconds\n"));
+    ck_assert_str_eq(written + out.len - 7, "# EOF\n");
+    buf_free(&out);
+    ck_assert_int_eq(prometheus_format("application/openmetrics-text;version=1.0.0,text/plain;q=0.5"),
+                     PROMETHEUS_OPENMETRICS);
+    ck_assert_int_eq(prometheus_format(NULL), PROMETHEUS_TEXT);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("telemetry");
+    TCase *tcase = tcase_create("telemetry");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, rows_are_whole);
+    tcase_add_test(tcase, verdicts_are_called_as_in_the_record);
+    tcase_add_test(tcase, cells_of_a_block_do_not_overlap);
+    tcase_add_test(tcase, every_series_that_can_exist_is_there_as_zero);
+    tcase_add_test(tcase, a_block_keeps_its_cells_through_every_tree);
+    tcase_add_test(tcase, what_finds_no_room_counts_as_other);
+    tcase_add_test(tcase, a_position_outside_the_cells_is_not_followed);
+    tcase_add_test(tcase, ae1_a_key_that_is_rate_limited_is_a_fallback_of_depth_one);
+    tcase_add_test(tcase, ae2_only_the_end_of_the_chain_is_an_exhaustion);
+    tcase_add_test(tcase, ae3_a_refused_request_adds_to_no_fallback_error_or_exhaustion);
+    tcase_add_test(tcase, ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth);
+    tcase_add_test(tcase, the_callers_mistakes_and_departures_are_no_errors_of_a_key);
+    tcase_add_test(tcase, what_no_list_has_is_other);
+    tcase_add_test(tcase, a_value_on_a_bound_is_in_its_bucket);
+    tcase_add_loop_test(tcase, names_are_as_the_compatibility_page_maps_them, 0,
+                        (int)(sizeof(names) / sizeof(names[0])));
+    tcase_add_test(tcase, text_is_escaped_and_values_are_decimals);
+    tcase_add_test(tcase, openmetrics_names_families_and_has_an_end);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
