@@ -8,6 +8,7 @@ int chat_read_request(struct span body, struct span type, struct arena *arena, s
                       struct request_fault *fault);
 int chat_splice_request(const struct request_facts *facts, struct span model, bool asks_usage,
                         struct arena *arena, struct splice *out);
+uint64_t chat_estimate_request(const struct request_facts *facts);
 enum event_class chat_judge_event(const struct sse_event *event, struct stream_state *state);
 bool chat_is_finished(const struct stream_state *state);
 void chat_judge_plain(struct span body, struct plain_facts *facts);

@@ -18,6 +18,7 @@ const struct dialect dialect_chat = {
     .heartbeat = ": heartbeat\n\n",
     .read_request = chat_read_request,
     .splice_request = chat_splice_request,
+    .estimate_request = chat_estimate_request,
     .judge_event = chat_judge_event,
     .is_finished = chat_is_finished,
     .judge_plain = chat_judge_plain,
@@ -32,6 +33,7 @@ enum {
     WANT_CHOICES,
     WANT_CHOICE_MEMBER,
     WANT_DELTA_MEMBER,
+    WANT_CALL,
     WANT_CHOICE,
     WANT_CHOICE_USAGE,
     WANT_USAGE,
@@ -44,6 +46,7 @@ enum {
     WANT_ERROR_CODE,
     WANT_BASE_STATUS,
     WANT_TENCENT_ERROR,
+    WANT_MODEL,
     N_WANTS,
 };
 
@@ -53,6 +56,7 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_CHOICES] = { "choices", false },
     [WANT_CHOICE_MEMBER] = { "choices.*.*", false },
     [WANT_DELTA_MEMBER] = { "choices.*.delta.*", false },
+    [WANT_CALL] = { "choices.*.delta.tool_calls.*.function.*", false },
     [WANT_CHOICE] = { "choices.*", false },
     [WANT_CHOICE_USAGE] = { "choices.*.usage", false },
     [WANT_USAGE] = { "usage", false },
@@ -65,6 +69,7 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_ERROR_CODE] = { "error_code", false },
     [WANT_BASE_STATUS] = { "base_resp.status_code", false }, /* MiniMax */
     [WANT_TENCENT_ERROR] = { "Response.Error", false },
+    [WANT_MODEL] = { "model", false },
 };
 
 /* Members of a choice that carry no content whatever their value. */
@@ -112,6 +117,7 @@ struct reading {
     long long index;
     bool has_index, has_finish, has_failed_reason, any_finish, any_failed_reason;
     char finish_reason[32];
+    uint64_t reasoning_quarters;
 };
 
 static void read_finish_reason(struct reading *r, const struct json_value *v)
@@ -138,10 +144,31 @@ static void read_choice_member(struct reading *r, const struct json_value *v)
         r->has_content = r->has_content || body_says_something(v);
 }
 
+static uint64_t quarters_in(const struct json_value *v)
+{
+    return v->kind == JSON_KIND_STRING ? usage_estimate_text(span_of(v->raw.ptr + 1, v->raw.len - 2)) : 0;
+}
+
+/* Some say their reasoning twice, in the members of two fashions. */
+static void read_delta_member(struct reading *r, const struct json_value *v)
+{
+    if (span_is(v->key, "role"))
+        return;
+    r->has_content = r->has_content || body_says_something(v);
+    if (span_is(v->key, "content") || span_is(v->key, "refusal")) {
+        r->state->said_quarters += quarters_in(v);
+    } else if (span_is(v->key, "reasoning_content") || span_is(v->key, "reasoning")) {
+        uint64_t quarters = quarters_in(v);
+        r->reasoning_quarters = quarters > r->reasoning_quarters ? quarters : r->reasoning_quarters;
+    }
+}
+
 static void end_choice(struct reading *r, const struct json_value *v)
 {
     long long index = r->has_index ? r->index : (long long)v->element;
     r->n_choices++;
+    r->state->said_quarters += r->reasoning_quarters;
+    r->reasoning_quarters = 0;
     if (index < 0 || index >= STREAM_CHOICES_MAX) {
         r->state->has_untracked_choice = true;
     } else {
@@ -175,7 +202,10 @@ static int on_value(void *ctx, const struct json_value *v)
         read_choice_member(r, v);
         break;
     case WANT_DELTA_MEMBER:
-        r->has_content = r->has_content || (!span_is(v->key, "role") && body_says_something(v));
+        read_delta_member(r, v);
+        break;
+    case WANT_CALL:
+        r->state->said_quarters += quarters_in(v);
         break;
     case WANT_CHOICE:
         end_choice(r, v);
@@ -189,6 +219,10 @@ static int on_value(void *ctx, const struct json_value *v)
     case WANT_TYPE:
     case WANT_OBJECT:
         r->has_error = r->has_error || (v->kind == JSON_KIND_STRING && json_string_is(v->raw, "error"));
+        break;
+    case WANT_MODEL:
+        if (v->kind == JSON_KIND_STRING && r->state->model[0] == '\0')
+            json_copy(v->raw, r->state->model, sizeof(r->state->model));
         break;
     case WANT_CODE:
         r->has_code = body_says_something(v);
@@ -273,6 +307,7 @@ void chat_judge_plain(struct span body, struct plain_facts *facts)
     }
     facts->usage = state.usage;
     memcpy(facts->finish_reason, state.finish_reason, sizeof(facts->finish_reason));
+    memcpy(facts->model, state.model, sizeof(facts->model));
     facts->is_error = r.has_error || (r.any_failed_reason && r.n_choices == 1);
     facts->is_usable = !facts->is_error && r.n_choices > 0;
     if (!facts->is_usable)

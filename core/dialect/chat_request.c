@@ -105,3 +105,29 @@ int chat_splice_request(const struct request_facts *facts, struct span model, bo
         return r;
     return body_splice_text(facts->body, "model", &facts->model_value, model, arena, out);
 }
+
+/* --- an estimate of what the model reads --- */
+
+enum { TEXT_CONTENT, TEXT_PART, TEXT_REFUSAL, TEXT_CALL, TEXT_TOOLS, N_TEXTS };
+
+static const struct json_want texts[N_TEXTS] = {
+    [TEXT_CONTENT] = { "messages.*.content", false },
+    [TEXT_PART] = { "messages.*.content.*.text", false },
+    [TEXT_REFUSAL] = { "messages.*.refusal", false },
+    [TEXT_CALL] = { "messages.*.tool_calls.*.function.*", false },
+    [TEXT_TOOLS] = { "tools", false },
+};
+
+static int add_text(void *ctx, const struct json_value *value)
+{
+    uint64_t *quarters = ctx;
+    if (value->kind == JSON_KIND_STRING || (value->path == TEXT_TOOLS && value->kind == JSON_KIND_ARRAY))
+        *quarters += usage_estimate_text(span_of(value->raw.ptr + 1, value->raw.len - 2));
+    return 0;
+}
+
+uint64_t chat_estimate_request(const struct request_facts *facts)
+{
+    uint64_t quarters = 0;
+    return json_scan(facts->body, texts, N_TEXTS, 0, add_text, &quarters, NULL) == 0 ? quarters : 0;
+}

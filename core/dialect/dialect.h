@@ -52,15 +52,17 @@ enum event_class {
     EVENT_TERMINAL, /* the dialect's terminal mark */
 };
 
-enum { STREAM_CHOICES_MAX = 64 };
+enum { STREAM_CHOICES_MAX = 64, REPLY_MODEL_BYTES = 129 };
 
 /* What has been seen of one stream. Zero is the beginning; `usage` needs usage_init. */
 struct stream_state {
     uint64_t choices_seen, choices_finished; /* bit i: choice i, below STREAM_CHOICES_MAX */
     bool has_untracked_choice;               /* one beyond that: its end is not known */
     struct usage usage;
-    char finish_reason[32]; /* the last one seen, cut */
-    bool is_done;           /* where an event, and no choice, says that all has been said */
+    char finish_reason[32];        /* the last one seen, cut */
+    char model[REPLY_MODEL_BYTES]; /* as the upstream names it, the first one seen, cut; "" before that */
+    uint64_t said_quarters;        /* of a token, in all content so far: usage_estimate_text */
+    bool is_done;                  /* where an event, and no choice, says that all has been said */
 };
 
 /* What a whole plain reply is. */
@@ -70,6 +72,7 @@ struct plain_facts {
     const char *why; /* not usable: a constant name for the record */
     struct usage usage;
     char finish_reason[32];
+    char model[REPLY_MODEL_BYTES];
 };
 
 /* An error as it stands in a stream after its start. */
@@ -109,6 +112,10 @@ struct dialect {
      * asked for in a stream. Replacements are arena memory. 0 or ERR_LIMIT. */
     int (*splice_request)(const struct request_facts *facts, struct span model, bool asks_usage,
                           struct arena *arena, struct splice *out);
+
+    /* What the model is given to read, in quarters of a token, for an estimate of its usage;
+     * NULL: nobody can tell. Reads the body once more: not for every request. */
+    uint64_t (*estimate_request)(const struct request_facts *facts);
 
     /* Judges one event and updates the state. */
     enum event_class (*judge_event)(const struct sse_event *event, struct stream_state *state);

@@ -97,6 +97,9 @@ enum event_class transcription_judge_event(const struct sse_event *event, struct
         return EVENT_ERROR;
     if (found[WANT_USAGE].kind == JSON_KIND_OBJECT)
         usage_read(found[WANT_USAGE].raw, &state->usage);
+    if (is_text(&found[WANT_TYPE], "transcript.text.delta") && found[WANT_DELTA].kind == JSON_KIND_STRING)
+        state->said_quarters +=
+            usage_estimate_text(span_of(found[WANT_DELTA].raw.ptr + 1, found[WANT_DELTA].raw.len - 2));
     if (is_text(&found[WANT_TYPE], "transcript.text.done"))
         state->is_done = true;
     else if (is_text(&found[WANT_TYPE], "transcript.text.delta") && !body_says_something(&found[WANT_DELTA]))

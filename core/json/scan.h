@@ -93,6 +93,10 @@ int json_find(struct span text, const struct json_want *wants, size_t n_wants, u
  * an escaped NUL is kept, so test with the length. */
 struct span json_decode(struct arena *arena, struct span raw);
 
+/* The same into `size` bytes with a NUL at the end: cut at a character's border, and at an
+ * escaped NUL. */
+void json_copy(struct span raw, char *out, size_t size);
+
 /* Whether the value `raw` is a string that decodes to exactly `text`. Allocates nothing. */
 bool json_string_is(struct span raw, const char *text);
 

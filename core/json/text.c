@@ -158,6 +158,27 @@ struct span json_decode(struct arena *arena, struct span raw)
     return span_of(text, len);
 }
 
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xC0) == 0x80;
+}
+
+void json_copy(struct span raw, char *out, size_t size)
+{
+    struct json_chars chars = json_chars_of(without_quotes(raw));
+    char piece[UTF8_BYTES_MAX];
+    size_t n, len = 0;
+
+    while ((n = json_chars_next(&chars, piece)) > 0 && piece[0] != '\0' && n < size - len) {
+        memcpy(out + len, piece, n);
+        len += n;
+    }
+    if (n > 0 && is_continuation(piece[0]))
+        while (len > 0 && is_continuation(out[--len]))
+            continue;
+    out[len] = '\0';
+}
+
 bool json_string_is(struct span raw, const char *text)
 {
     if (raw.len < 2 || raw.ptr[0] != '"')

@@ -292,6 +292,7 @@ static void finish_document(struct relay *relay, bool is_whole)
                                                                                    &facts);
     relay->state.usage = facts.usage;
     memcpy(relay->state.finish_reason, facts.finish_reason, sizeof(relay->state.finish_reason));
+    memcpy(relay->state.model, facts.model, sizeof(relay->state.model));
     if (facts.is_usable && !relay->is_stream) {
         end_with(relay, RELAY_FINISHED, NULL);
         commit(relay, (int64_t)relay->held.len);

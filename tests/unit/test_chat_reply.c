@@ -310,6 +310,64 @@ START_TEST(usage_is_found_wherever_a_provider_puts_it)
 }
 END_TEST
 
+/* What was said, in quarters of a token, and who says that he said it. */
+static const struct {
+    const char *stream;
+    unsigned quarters;
+    const char *model;
+} said[] = {
+    { "", 0, "" },
+    { HELLO, 5, "" },
+    { HELLO HELLO STOP EVENT("[DONE]"), 10, "" },
+    { DELTA("{\"role\":\"assistant\",\"content\":\"\"}"), 0, "" },
+    { DELTA("{\"role\":\"assistant\",\"content\":null}"), 0, "" },
+    { DELTA("{\"content\":\"\\u4f60\\n\"}"), 4, "" },
+    { DELTA("{\"refusal\":\"no\"}"), 2, "" },
+    { DELTA("{\"reasoning_content\":\"hm\"}"), 2, "" },
+    { DELTA("{\"reasoning\":\"hm\"}"), 2, "" },
+    /* one reasoning, told in the fashions of two */
+    { DELTA("{\"content\":\"a\",\"reasoning\":\"hmm\",\"reasoning_content\":\"hmm\",\"reasoning_details\":[{"
+            "\"type\":\"reasoning.text\",\"text\":\"hmm\"}]}"),
+      4, "" },
+    { DELTA("{\"tool_calls\":[{\"index\":0,\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":"
+            "\"f\","
+            "\"arguments\":\"{\\\"a\\\":\"}}]}"),
+      6, "" },
+    { EVENT("{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ab\",\"reasoning\":\"c\"}},{\"index\":1,"
+            "\"delta\":{"
+            "\"content\":\"de\",\"reasoning\":\"f\"}}]}"),
+      6, "" },
+    /* what is no text of the model's */
+    { DELTA("{\"content\":[1],\"audio\":{\"data\":\"AAAA\"},\"x\":\"yyyy\"}"), 0, "" },
+    /* models */
+    { EVENT("{\"model\":\"gpt-1\",\"choices\":[]}") EVENT("{\"model\":\"gpt-2\",\"choices\":[]}"), 0,
+      "gpt-1" },
+    { EVENT("{\"model\":\"\",\"choices\":[]}") EVENT("{\"model\":null,\"choices\":[]}")
+          EVENT("{\"model\":\"a\\/b\\u00e9\",\"choices\":[]}"),
+      0, "a/b\xC3\xA9" },
+    { EVENT("{\"model\":7,\"choices\":[{\"model\":\"x\"}]}"), 0, "" },
+};
+
+START_TEST(what_a_stream_said_is_counted_as_it_comes_and_its_model_is_kept)
+{
+    struct judged judged = judge(said[_i].stream);
+    ck_assert_msg(judged.state.said_quarters == said[_i].quarters, "%s: %" PRIu64 ", expected %u",
+                  said[_i].stream, judged.state.said_quarters, said[_i].quarters);
+    ck_assert_str_eq(judged.state.model, said[_i].model);
+}
+END_TEST
+
+START_TEST(a_plain_reply_says_its_model)
+{
+    struct plain_facts facts;
+    chat_judge_plain(span_cstr("{\"choices\":[{\"message\":{\"content\":\"a\"}}],\"model\":\"gpt-1\"}"),
+                     &facts);
+    ck_assert_str_eq(facts.model, "gpt-1");
+    chat_judge_plain(span_cstr("{\"choices\":[{\"message\":{\"content\":\"a\"}}]}"), &facts);
+    ck_assert_str_eq(facts.model, "");
+}
+END_TEST
+
 #define ANSWER                                                                                            \
     "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\"},\"finish_reason\":" \
     "\"stop\"}]"
@@ -509,6 +567,9 @@ int main(void)
     tcase_add_test(tcase, an_event_too_large_to_judge_is_content);
     tcase_add_loop_test(tcase, a_stream_is_finished_when_every_choice_is, 0, (int)COUNT(endings));
     tcase_add_loop_test(tcase, usage_is_found_wherever_a_provider_puts_it, 0, (int)COUNT(usages));
+    tcase_add_loop_test(tcase, what_a_stream_said_is_counted_as_it_comes_and_its_model_is_kept, 0,
+                        (int)COUNT(said));
+    tcase_add_test(tcase, a_plain_reply_says_its_model);
     tcase_add_loop_test(tcase, a_plain_reply_answers_or_it_says_why_it_does_not, 0, (int)COUNT(plains));
     tcase_add_test(tcase, a_plain_reply_has_its_usage);
     tcase_add_loop_test(tcase, usage_is_found_in_the_tail_of_a_large_reply, 0, (int)COUNT(tails));

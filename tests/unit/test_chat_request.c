@@ -311,6 +311,38 @@ START_TEST(a_splice_fits_whatever_the_model_is_called)
 }
 END_TEST
 
+static const struct {
+    const char *body;
+    unsigned quarters;
+} texts[] = {
+    { "{}", 0 },
+    { "{\"messages\":[]}", 0 },
+    { "{\"model\":\"gpt\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}", 5 },
+    { "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"\\u4f60\"}]}",
+      4 },
+    { "{\"messages\":[{\"content\":[{\"type\":\"text\",\"text\":\"ab\"},{\"type\":\"image_url\",\"image_"
+      "url\":{"
+      "\"url\":\"data:image/png;base64,AAAA\"}},{\"type\":\"text\",\"text\":\"c\"}]}]}",
+      3 },
+    { "{\"messages\":[{\"content\":null,\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\","
+      "\"arguments\":"
+      "\"{}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"ok\"}]}",
+      5 },
+    { "{\"messages\":[{\"refusal\":\"no\"}]}", 2 },
+    { "{\"messages\":[{\"content\":\"a\"}],\"tools\":[{\"x\":1}]}", 8 },
+    { "{\"messages\":\"hello\",\"tools\":{}}", 0 },
+    { "{\"messages\":[{\"content\":5}]}", 0 },
+};
+
+START_TEST(what_the_model_reads_is_estimated_from_texts_only)
+{
+    struct request_facts facts = read_body(span_cstr(texts[_i].body));
+    uint64_t quarters = chat_estimate_request(&facts);
+    ck_assert_msg(quarters == texts[_i].quarters, "%s: %llu, expected %u", texts[_i].body,
+                  (unsigned long long)quarters, texts[_i].quarters);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("chat_request");
@@ -321,6 +353,7 @@ int main(void)
                         (int)COUNT(accepted));
     tcase_add_loop_test(reading, a_body_that_cannot_be_meant_is_refused_with_its_place, 0,
                         (int)COUNT(refused));
+    tcase_add_loop_test(reading, what_the_model_reads_is_estimated_from_texts_only, 0, (int)COUNT(texts));
     tcase_add_test(reading, a_body_nested_too_deeply_is_refused_but_not_called_malformed);
     tcase_add_loop_test(splicing, an_upstream_gets_the_callers_bytes_with_its_own_model_and_usage_asked_for,
                         0, (int)COUNT(spliced));

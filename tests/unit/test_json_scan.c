@@ -580,6 +580,38 @@ START_TEST(survives_every_change_of_one_byte)
 }
 END_TEST
 
+static const struct {
+    const char *raw;
+    size_t size;
+    const char *copy;
+} COPIES[] = {
+    { "\"\"", 4, "" },
+    { "\"abc\"", 4, "abc" },
+    { "\"abcd\"", 4, "abc" },
+    { "\"a\\/b\"", 4, "a/b" },
+    { "\"abc\"", 1, "" },
+    /* a character is whole or not there */
+    { "\"ab\xC3\xA9\"", 5, "ab\xC3\xA9" },
+    { "\"ab\xC3\xA9\"", 4, "ab" },
+    { "\"ab\\u00e9\"", 4, "ab" },
+    { "\"\xE4\xBD\xA0\"", 3, "" },
+    { "\"a\xF0\x9F\x98\x80\"", 5, "a" },
+    { "\"\xC3\xA9\xC3\xA9\"", 4, "\xC3\xA9" },
+    { "\"a\\u0000b\"", 9, "a" },
+};
+
+START_TEST(copies_strings_into_a_bounded_place)
+{
+    char *place = malloc(COPIES[_i].size); /* its end is the sanitizer's to watch */
+    struct span raw = exact_copy(span_cstr(COPIES[_i].raw));
+    json_copy(raw, place, COPIES[_i].size);
+    ck_assert_msg(strcmp(place, COPIES[_i].copy) == 0, "%s in %zu: %s", COPIES[_i].raw, COPIES[_i].size,
+                  place);
+    free_copy(raw);
+    free(place);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("json_scan");
@@ -603,6 +635,7 @@ int main(void)
     tcase_add_test(paths, keeps_the_last_value_of_each_path);
     tcase_add_test(paths, leaves_the_results_alone_when_the_text_is_refused);
     tcase_add_loop_test(values, decodes_strings, 0, (int)COUNT(DECODED));
+    tcase_add_loop_test(values, copies_strings_into_a_bounded_place, 0, (int)COUNT(COPIES));
     tcase_add_loop_test(values, compares_strings_decoded, 0, (int)COUNT(DECODED));
     tcase_add_loop_test(values, reads_integers_that_fit, 0, (int)COUNT(INTEGERS));
     tcase_add_loop_test(values, reads_numbers_as_doubles, 0, (int)(sizeof(NUMBERS) / sizeof(NUMBERS[0])));

@@ -284,6 +284,23 @@ START_TEST(an_event_is_content_or_nothing_or_an_end)
 }
 END_TEST
 
+START_TEST(what_was_heard_is_counted_as_it_comes)
+{
+    struct stream_state state = { 0 };
+    static const char *const data[] = {
+        "{\"type\":\"transcript.text.delta\",\"delta\":\"ab\"}",
+        "{\"type\":\"transcript.text.delta\",\"delta\":\"\\u4f60\"}",
+        "{\"type\":\"transcript.text.delta\",\"delta\":7}",
+        "{\"type\":\"transcript.text.done\",\"text\":\"ab\\u4f60\"}",
+    };
+    for (size_t i = 0; i < COUNT(data); i++) {
+        const struct sse_event event = { .data = span_cstr(data[i]), .has_data = true };
+        transcription_judge_event(&event, &state);
+    }
+    ck_assert_uint_eq(state.said_quarters, 5);
+}
+END_TEST
+
 START_TEST(the_last_event_has_the_usage)
 {
     struct stream_state state = { 0 };
@@ -333,6 +350,7 @@ int main(void)
     tcase_add_loop_test(replies, a_plain_reply_is_json_with_a_text, 0, (int)COUNT(plains));
     tcase_add_loop_test(replies, a_reply_in_text_is_any_text_that_is_no_error, 0, (int)COUNT(texts));
     tcase_add_loop_test(replies, an_event_is_content_or_nothing_or_an_end, 0, (int)COUNT(events));
+    tcase_add_test(replies, what_was_heard_is_counted_as_it_comes);
     tcase_add_test(replies, the_last_event_has_the_usage);
     tcase_add_test(replies, what_is_no_event_is_an_error_and_what_is_too_large_is_content);
     tcase_add_test(replies, the_endpoint_leads_to_the_row);
