@@ -86,6 +86,7 @@ struct config_defaults {
     uint32_t attempt_timeout_ms, chain_timeout_ms, plain_timeout_ms, connect_timeout_ms;
     uint32_t stream_idle_timeout_ms, client_stall_timeout_ms;
     struct snap_vec http_codes; /* uint32_t */
+    uint32_t propagates_trace;
 };
 
 /* All that is read from the entries. */

@@ -3,6 +3,8 @@
 #include <fnmatch.h>
 #include <stddef.h>
 
+#include "adapters/adapter.h"
+
 /* The first match counts. Patterns are of fnmatch(3); "*" spans dots. */
 static const struct provider_host {
     const char *pattern, *provider;
@@ -45,4 +47,12 @@ const char *provider_of_host(const char *host)
         if (fnmatch(provider_hosts[i].pattern, host, FNM_CASEFOLD) == 0)
             return provider_hosts[i].provider;
     return host;
+}
+
+struct span provider_in_telemetry(const struct snap_root *root, const struct snap_upstream *upstream)
+{
+    struct span name = snap_span(root, upstream->provider);
+    bool is_adapted = span_is(snap_span(root, upstream->dialect), "speech");
+    const struct adapter *adapter = is_adapted ? adapter_find(name) : NULL;
+    return adapter != NULL ? span_cstr(adapter->system) : name;
 }

@@ -314,7 +314,7 @@ static void read_absent(struct reader *r, const struct field *field, void *into)
 {
     if (field->inherits != NULL) {
         const struct field *from = field_of_defaults(field->inherits);
-        size_t bytes = field->kind == FIELD_INT ? sizeof(uint32_t) : sizeof(struct snap_vec);
+        size_t bytes = field->kind == FIELD_CODES ? sizeof(struct snap_vec) : sizeof(uint32_t);
         memcpy((char *)into + field->land, (const char *)r->defaults + from->land, bytes);
     } else if (field->preset != NULL) {
         json_object *value = json_tokener_parse(field->preset);

@@ -29,6 +29,15 @@ enum {
         .land = (place), .doc = (text)                                                                  \
     }
 
+/* Of an upstream, whoever adapts to it. */
+#define PROPAGATE_TRACE                                                                                  \
+    {                                                                                                    \
+        .name = "propagateTrace", .kind = FIELD_BOOL, .inherits = "propagateTrace",                      \
+        .land = offsetof(struct snap_upstream, propagates_trace),                                        \
+        .doc = "Whether the upstream is told the request's trace (headers traceparent and tracestate): " \
+               "for servers that send traces where ours go, and seldom for somebody else's."             \
+    }
+
 /* A member of a feature that is not built yet. */
 #define RESERVED(field_name)                                                       \
     {                                                                              \

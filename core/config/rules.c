@@ -67,9 +67,9 @@ static const char *region_problem(struct span text)
 
 /* Headers that describe our own message to the upstream (RFC 9110, 9112). */
 static const char *const own_headers[] = {
-    "host", "content-length", "content-type",    "transfer-encoding", "connection", "expect",
-    "te",   "upgrade",        "accept-encoding", /* a compressed reply could be neither judged nor passed on
-                                                    as it comes */
+    "host", "content-length", "content-type", "transfer-encoding", "connection",      "expect",
+    "te",   "upgrade",        "traceparent",  "tracestate",        "accept-encoding", /* a compressed reply
+                                                        could be neither judged nor passed on as it comes */
 };
 
 static const char *header_name_problem(struct span text)

@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 6,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 7,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -68,6 +68,7 @@ struct snap_upstream {
     uint32_t timeout_ms;                     /* first content byte; defaults applied */
     uint32_t plain_timeout_ms;               /* the same for plain requests; 0: timeout_ms */
     uint32_t connect_timeout_ms;
+    uint32_t propagates_trace; /* 1: it is told the request's trace */
     uint32_t series, route_series[SNAP_WAYS]; /* of the provider; of this model with it */
 };
 

@@ -108,6 +108,7 @@ static const struct field upstream_fields[] = {
             "How long an attempt may take until its first byte of audio."),
     TIMEOUT("connectTimeoutMs", offsetof(struct snap_upstream, connect_timeout_ms), "connectTimeoutMs",
             "How long connecting may take, with TLS."),
+    PROPAGATE_TRACE,
     RESERVED("maxConcurrency"),
 };
 

@@ -142,6 +142,11 @@ static const struct field default_fields[] = {
       .preset = "[401,402,403,429,500,502,503,504]",
       .land = offsetof(struct config_defaults, http_codes),
       .doc = "The statuses after which the next candidate is tried." },
+    { .name = "propagateTrace",
+      .kind = FIELD_BOOL,
+      .preset = "false",
+      .land = offsetof(struct config_defaults, propagates_trace),
+      .doc = "Whether upstreams are told a request's trace." },
 };
 
 static const struct record default_record = {

@@ -254,6 +254,7 @@ static const struct field upstream_fields[] = {
       .preset = "\"chat\"",
       .land = offsetof(struct snap_upstream, dialect),
       .doc = "The upstream's wire protocol." },
+    PROPAGATE_TRACE,
     LABEL("supplierModel", offsetof(struct snap_upstream, supplier_model),
           "The supplier's name of the model, a label for records."),
     LABEL("account", offsetof(struct snap_upstream, account), "Whose account pays, a label for records."),

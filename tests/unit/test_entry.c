@@ -454,6 +454,7 @@ START_TEST(an_absent_member_has_the_default_of_its_row)
     ck_assert_uint_eq(u->timeout_ms, 30000);
     ck_assert_uint_eq(u->plain_timeout_ms, 0);
     ck_assert_uint_eq(u->connect_timeout_ms, 10000);
+    ck_assert_uint_eq(u->propagates_trace, 0);
     ck_assert_uint_eq(model->stream_idle_timeout_ms, 120000);
     ck_assert_uint_eq(model->full_chain_timeout_ms, 60000);
     ck_assert_uint_eq(model->on_timeout, 1);
@@ -485,9 +486,10 @@ END_TEST
 START_TEST(defaults_are_those_of_the_document_wherever_they_stand)
 {
     static const uint32_t codes[] = { 418 };
-    static const char defaults[] = "\"defaults\":{\"perAttemptTimeoutMs\":1,\"fullChainTimeoutMs\":2,"
-                                   "\"plainTimeoutMs\":3,\"connectTimeoutMs\":4,\"streamIdleTimeoutMs\":5,"
-                                   "\"clientStallTimeoutMs\":6,\"fallbackHttpCodes\":[418]}";
+    static const char defaults[] =
+        "\"defaults\":{\"perAttemptTimeoutMs\":1,\"fullChainTimeoutMs\":2,"
+        "\"plainTimeoutMs\":3,\"connectTimeoutMs\":4,\"streamIdleTimeoutMs\":5,"
+        "\"clientStallTimeoutMs\":6,\"fallbackHttpCodes\":[418],\"propagateTrace\":true}";
     for (int first = 0; first < 2; first++) {
         const char *models = "\"llm\":{\"models\":{\"gpt\":" MODEL("", "") "}}";
         const struct snap_root *root = compile(
@@ -498,6 +500,7 @@ START_TEST(defaults_are_those_of_the_document_wherever_they_stand)
         ck_assert_uint_eq(model->full_chain_timeout_ms, 2);
         ck_assert_uint_eq(u->plain_timeout_ms, 3);
         ck_assert_uint_eq(u->connect_timeout_ms, 4);
+        ck_assert_uint_eq(u->propagates_trace, 1);
         ck_assert_uint_eq(model->stream_idle_timeout_ms, 5);
         ck_assert_uint_eq(root->client_stall_timeout_ms, 6);
         ck_assert(has_codes(root, model->http_codes, codes, 1));
@@ -509,18 +512,20 @@ START_TEST(a_present_member_wins_over_the_default)
 {
     static const uint32_t codes[] = { 300, 599 };
     const struct snap_root *root = compile(
-        TREE(",\"timeoutMs\":11,\"plainTimeoutMs\":12,\"connectTimeoutMs\":13,\"headerName\":\"x-api-key\","
+        TREE(",\"timeoutMs\":11,\"plainTimeoutMs\":12,\"connectTimeoutMs\":13,\"propagateTrace\":false,"
+             "\"headerName\":\"x-api-key\","
              "\"headerTemplate\":\"k={KEY}\",\"overrideModel\":\"real\",\"headers\":{\"x-a\":\"1\",\"x-b\":"
              "\"\"},"
              "\"supplierModel\":\"s\",\"account\":\"acc\",\"id\":\"u\",\"provider\":\"p\"",
              ",\"streamIdleTimeoutMs\":14,\"fallbackTriggers\":{\"httpCodes\":[300,599],\"onTimeout\":false}",
-             ",\"defaults\":{\"perAttemptTimeoutMs\":1}"),
+             ",\"defaults\":{\"perAttemptTimeoutMs\":1,\"propagateTrace\":true}"),
         false);
     const struct snap_model *model = snapshot_model(root, span_cstr("gpt"));
     const struct snap_upstream *u = upstream(root, 0);
     ck_assert_uint_eq(u->timeout_ms, 11);
     ck_assert_uint_eq(u->plain_timeout_ms, 12);
     ck_assert_uint_eq(u->connect_timeout_ms, 13);
+    ck_assert_uint_eq(u->propagates_trace, 0);
     ck_assert_str_eq(snap_cstr(root, u->header_name), "x-api-key");
     ck_assert_str_eq(snap_cstr(root, u->header_template), "k={KEY}");
     ck_assert_str_eq(snap_cstr(root, u->override_model), "real");
@@ -585,6 +590,33 @@ static const struct {
 START_TEST(the_provider_is_known_from_the_host)
 {
     ck_assert_str_eq(provider_of_host(hosts[_i].host), hosts[_i].provider);
+}
+END_TEST
+
+/* An adapter's name is the protocol's; the same word may name another's chat. */
+START_TEST(telemetry_names_a_provider_of_speech_by_its_service_and_any_other_as_it_is)
+{
+    static const struct {
+        const char *adapter, *params, *name;
+    } rows[] = {
+        { "azure", "{}", "azure.speech" },
+        { "dashscope-cosyvoice", "{}", "dashscope.cosyvoice" },
+        { "volcengine", "{\"appid\":\"1\"}", "volcengine.tts" },
+        { "openai", "{}", "openai" },
+        { "elevenlabs", "{}", "elevenlabs" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *more = arena_printf(arena, ",\"baseURL\":\"https://h.example/say\",\"adapterParams\":%s",
+                                        rows[i].params);
+        const struct snap_root *root =
+            compile(arena_printf(arena, SPEECH("%2$s", "%1$s"), more, rows[i].adapter), false);
+        const struct snap_model *model = snapshot_tts_model(root, span_cstr("say"));
+        struct span name =
+            provider_in_telemetry(root, SNAP_ITEM(root, model->upstreams, struct snap_upstream, 0));
+        ck_assert_msg(span_is(name, rows[i].name), "%s: %.*s", rows[i].adapter, (int)name.len, name.ptr);
+    }
+    const struct snap_root *root = compile(TREE(",\"provider\":\"azure\"", "", ""), false);
+    ck_assert(span_is(provider_in_telemetry(root, upstream(root, 0)), "azure"));
 }
 END_TEST
 
@@ -845,6 +877,7 @@ int main(void)
     tcase_add_test(tests, a_present_member_wins_over_the_default);
     tcase_add_loop_test(tests, the_url_is_the_base_without_its_last_slashes, 0, COUNT(urls));
     tcase_add_loop_test(tests, the_provider_is_known_from_the_host, 0, COUNT(hosts));
+    tcase_add_test(tests, telemetry_names_a_provider_of_speech_by_its_service_and_any_other_as_it_is);
     tcase_add_loop_test(tests, an_upstream_of_speech_has_its_whole_endpoint_and_the_clocks_of_the_defaults, 0,
                         COUNT(speeches));
     tcase_add_test(tests, an_id_is_derived_from_what_the_upstream_is_not_from_its_place);
