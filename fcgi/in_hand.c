@@ -24,6 +24,10 @@ void in_hand_note(struct scoreboard_record *record, const struct request_event *
 
     request->time_us = event->time_us;
     request->series = event->series;
+    NOTE(request->trace_id, span_cstr(event->trace.trace_id));
+    NOTE(request->span_id, span_cstr(event->trace.span_id));
+    NOTE(request->parent_span_id, span_cstr(event->trace.parent_span_id));
+    request->is_sampled = event->trace.is_sampled;
     NOTE(request->event_id, span_cstr(event->id));
     NOTE(request->request_id, span_cstr(event->request_id));
     NOTE(request->mount, span_cstr(event->mount));
@@ -33,8 +37,23 @@ void in_hand_note(struct scoreboard_record *record, const struct request_event *
     NOTE(request->model, event->model);
 }
 
-static void make_event(const struct mapping *mapping, unsigned slot, const struct scoreboard_record *record,
-                       struct request_event *event)
+/* One that died before it had noted its trace has a new one. */
+static void take_trace(const struct trace_policy *policy, const struct scoreboard_request *request,
+                       struct trace_context *out)
+{
+    if (strlen(request->trace_id) != TRACE_ID_TEXT_BYTES - 1 ||
+        strlen(request->span_id) != SPAN_ID_TEXT_BYTES - 1) {
+        trace_begin(policy, span_of(NULL, 0), out);
+        return;
+    }
+    snprintf(out->trace_id, sizeof(out->trace_id), "%s", request->trace_id);
+    snprintf(out->span_id, sizeof(out->span_id), "%s", request->span_id);
+    snprintf(out->parent_span_id, sizeof(out->parent_span_id), "%.16s", request->parent_span_id);
+    out->is_sampled = request->is_sampled != 0;
+}
+
+static void make_event(const struct trace_policy *policy, const struct mapping *mapping, unsigned slot,
+                       const struct scoreboard_record *record, struct request_event *event)
 {
     const struct scoreboard_request *request = &record->request;
     enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
@@ -49,6 +68,7 @@ static void make_event(const struct mapping *mapping, unsigned slot, const struc
     event->worker = slot;
     event->generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
     event->request_id = request->request_id;
+    take_trace(policy, request, &event->trace);
     event->key_id = request->key_id;
     event->remote_user = request->remote_user;
     event->mount = request->mount;
@@ -70,7 +90,7 @@ void in_hand_append_death(const struct router_settings *settings, struct mapping
     struct spool spool;
     struct error e;
 
-    make_event(mapping, slot, record, &event);
+    make_event(&settings->tracing, mapping, slot, record, &event);
     if (spool_open(&plan, &spool, &e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s", e.text);
     if (!is_counted)

@@ -75,11 +75,17 @@ static void prepare_tls(void)
         log_line(LOG_WARN, "tls_not_warm", "%s; each worker takes more memory", e.text);
 }
 
+static void report_telemetry(const char *variable, const char *problem)
+{
+    log_line(LOG_WARN, "telemetry_setting_ignored", "%s: %s", variable, problem);
+}
+
 static int init_master(struct engine_process *process, struct error *e)
 {
     (void)process;
     int r = envelope_keys_from_environment(&shared.keys, e);
     shared.has_keys = r == 0;
+    trace_policy_read(&settings.tracing, report_telemetry);
     if (r == ERR_NOT_FOUND)
         log_line(LOG_WARN, "no_master_key",
                  "neither LLM_ROUTER_MASTER_KEY nor LLM_ROUTER_MASTER_KEY_FILE is set: requests get "

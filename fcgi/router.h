@@ -13,6 +13,7 @@
 #include "core/crypto/envelope.h"
 #include "core/record/event.h"
 #include "core/record/spool.h"
+#include "core/record/trace_context.h"
 #include "core/store/store.h"
 #include "core/upstream/exchange.h"
 #include "fcgi/engine/engine.h"
@@ -31,6 +32,7 @@ struct router_settings {
     int64_t spool_max_bytes;
     enum caller_auth caller_auth; /* of caller_auth_name */
     bool is_ready_strict;         /* of ready_name */
+    struct trace_policy tracing;  /* of OTEL_*, once init_master has read them */
     bool is_cgi;                  /* one request: what costs time is made when it is needed */
 };
 

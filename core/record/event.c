@@ -79,16 +79,29 @@ static void count(struct json_writer *w, const char *name, int64_t value)
         jw_member_int(w, name, value);
 }
 
+static void write_trace(const struct trace_context *trace, struct json_writer *w)
+{
+    if (trace->trace_id[0] == '\0')
+        return;
+    jw_member_cstr(w, "trace_id", trace->trace_id);
+    jw_member_cstr(w, "span_id", trace->span_id);
+    text(w, "parent_span_id", trace->parent_span_id);
+    jw_member_bool(w, "sampled", trace->is_sampled);
+}
+
 static void write_attempt(const struct attempt_event *a, unsigned n, struct json_writer *w)
 {
     jw_begin_object(w);
     jw_member_uint(w, "n", n);
     span(w, "upstream", a->upstream);
+    jw_member_uint(w, "upstream_index", a->upstream_index);
+    span(w, "provider", a->provider);
     span(w, "account", a->account);
     span(w, "supplier_model", a->supplier_model);
     text(w, "key_fp", a->key_fp);
     span(w, "dialect", a->dialect);
     span(w, "host", a->host);
+    span(w, "url", a->url);
     jw_member_uint(w, "start_us", a->start_us);
     number(w, "dns_us", a->dns_us);
     number(w, "connect_us", a->connect_us);
@@ -148,7 +161,6 @@ static unsigned write_attempts(const struct request_event *event, struct json_wr
 static void write_usage(const struct request_event *event, struct json_writer *w)
 {
     const struct usage *usage = &event->usage;
-    bool is_guessed = event->is_characters_guessed && !usage->present;
 
     jw_key(w, "usage");
     jw_begin_object(w);
@@ -161,7 +173,7 @@ static void write_usage(const struct request_event *event, struct json_writer *w
     count(w, "audio_out", usage->audio_out);
     number(w, "characters", event->characters);
     count(w, "audio_ms", usage->audio_ms);
-    jw_member_cstr(w, "source", is_guessed ? "estimated" : "upstream");
+    jw_member_cstr(w, "source", event->is_usage_estimated ? "estimated" : "upstream");
     jw_end_object(w);
 }
 
@@ -177,6 +189,8 @@ static void write_outcome(const struct request_event *event, struct json_writer 
     if (attempts > 0)
         jw_member_uint(w, "fallback_depth", attempts - 1);
     text(w, "fallback_reason", event->fallback_reason);
+    text(w, "response_model", event->response_model);
+    text(w, "finish_reason", event->finish_reason);
     number(w, "ttft_us", event->ttft_us);
     jw_member_uint(w, "total_us", event->total_us);
     number(w, "upstream_us", event->upstream_us);
@@ -198,6 +212,7 @@ void event_write(const struct request_event *event, struct buf *out)
     jw_member_uint(&w, "worker", event->worker);
     number(&w, "generation", event->generation);
     text(&w, "request_id", event->request_id);
+    write_trace(&event->trace, &w);
 
     text(&w, "key_id", event->key_id);
     text(&w, "remote_user", event->remote_user);

@@ -18,6 +18,7 @@
 #include "core/base/buf.h"
 #include "core/base/ids.h"
 #include "core/base/span.h"
+#include "core/record/trace_context.h"
 #include "core/record/usage.h"
 
 enum {
@@ -46,6 +47,9 @@ struct attempt_series {
 
 struct attempt_event {
     struct span upstream, account, supplier_model, host, dialect;
+    unsigned upstream_index; /* its place in the model's list, from 0 on */
+    struct span provider;    /* as telemetry names it */
+    struct span url;         /* scheme, host, port and path: no credentials, no query */
     const char *key_fp;
     uint64_t start_us, dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
     bool is_reused;
@@ -71,6 +75,7 @@ struct request_event {
     unsigned worker;
     uint64_t generation;
     const char *request_id;
+    struct trace_context trace;
 
     /* principal */
     const char *key_id;      /* 16 hex of SHA-256 of the caller's key */
@@ -98,9 +103,13 @@ struct request_event {
     const char *fallback_reason; /* of the first failed attempt: its status, or "timeout", "connect", … */
     uint64_t ttft_us, total_us, upstream_us, client_wait_us;
 
+    /* of the reply that was given: what the upstream says */
+    const char *response_model; /* cut and redacted */
+    const char *finish_reason;  /* of a closed list */
+
     struct usage usage;
-    uint64_t characters;        /* of a text that was spoken; 0: none was */
-    bool is_characters_guessed; /* we counted them: the upstream did not say */
+    uint64_t characters;     /* of a text that was spoken; 0: none was */
+    bool is_usage_estimated; /* at least one of the numbers is ours: the upstream did not say */
 
     uint32_t series; /* as an attempt's: of the model on its surface */
 };

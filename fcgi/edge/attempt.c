@@ -72,12 +72,32 @@ void attempt_wipe_key(struct key_line *line)
     explicit_bzero(line->text, line->size);
 }
 
+/* What the caller calls its baggage goes nowhere. */
+size_t attempt_add_trace(const struct attempt *a, const char **headers)
+{
+    const struct turn *turn = a->errand->turn;
+    const struct request_event *event = turn->event;
+    struct span state = span_cstr(conn_param(turn->request.conn, "HTTP_TRACESTATE"));
+    char span_id[SPAN_ID_TEXT_BYTES], parent[TRACEPARENT_TEXT_BYTES];
+    size_t n = 0;
+
+    if (!a->candidate->upstream->propagates_trace || !turn->worker->shared->settings->tracing.is_tracecontext)
+        return 0;
+    trace_attempt_span_id(event->trace.span_id, event->n_attempts + event->n_attempts_dropped, span_id);
+    trace_write_parent(&event->trace, span_id, parent);
+    headers[n++] = arena_printf(turn->request.arena, "traceparent: %s", parent);
+    if (event->trace.parent_span_id[0] != '\0' && trace_is_state(state))
+        headers[n++] = arena_printf(turn->request.arena, "tracestate: %.*s", (int)state.len, state.ptr);
+    return n;
+}
+
 static const char **make_headers(const struct attempt *a, const char *key_line)
 {
     struct turn *turn = a->errand->turn;
     const struct request_facts *facts = a->errand->facts;
     const struct snap_vec extra = a->candidate->upstream->headers;
-    const char **headers = arena_array_of(turn->request.arena, const char *, FIXED_HEADERS + extra.count);
+    const char **headers = arena_array_of(turn->request.arena, const char *,
+                                          FIXED_HEADERS + ATTEMPT_TRACE_HEADERS + extra.count);
     size_t n = 0;
 
     headers[n++] = key_line;
@@ -86,6 +106,7 @@ static const char **make_headers(const struct attempt *a, const char *key_line)
                    : facts->wants_text ? "Accept: */*"
                                        : "Accept: application/json";
     headers[n++] = "User-Agent: llm-router/" LLM_ROUTER_VERSION;
+    n += attempt_add_trace(a, headers + n);
     for (unsigned i = 0; i < extra.count; i++) {
         const struct snap_header_line *h = SNAP_ITEM(turn->root, extra, struct snap_header_line, i);
         headers[n++] = arena_printf(turn->request.arena, "%s: %s", snap_cstr(turn->root, h->name),
@@ -249,8 +270,7 @@ static void exchange(struct attempt *a, const char *const *headers)
     }
     const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
     const struct exchange_request request = {
-        .url = arena_printf(turn->request.arena, "%s/%s", snap_cstr(turn->root, upstream->url),
-                            errand->dialect->endpoint),
+        .url = a->url,
         .headers = headers,
         .body = &body,
         .clocks = {
@@ -348,6 +368,8 @@ void attempt_run(void *ctx, const struct candidate *candidate, struct attempt_ou
     if (attempt_open_key(&a, template, &key_line) != 0)
         return;
 
+    a.url = arena_printf(turn->request.arena, "%s/%s", snap_cstr(turn->root, candidate->upstream->url),
+                         errand->dialect->endpoint);
     a.sink = (struct relay_sink){ .ctx = &a, .commit = commit, .write = write_out };
     a.event = event_add_attempt(turn->event);
     attempt_note_candidate(&a);

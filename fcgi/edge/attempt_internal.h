@@ -11,6 +11,7 @@ struct attempt {
     struct errand *errand;
     const struct candidate *candidate;
     struct attempt_event *event;
+    const char *url;               /* of a speech's attempt, its endpoint */
     struct exchange_result result; /* of the exchange that runs, as far as it has come */
     uint64_t start_us;             /* of that exchange, monotonic */
     bool is_recorded;              /* the event has all of it */
@@ -35,6 +36,11 @@ struct span attempt_keep(const struct attempt *a, struct span text);
 /* What the head of a reply says, and the beginning of the body of one that is no 2xx. */
 void attempt_keep_head(struct attempt *a, const struct exchange_head *head);
 enum exchange_want attempt_keep_failed(struct attempt *a, struct span piece);
+
+/* Where an upstream is told the trace: adds its headers, at most ATTEMPT_TRACE_HEADERS, and
+ * returns how many. */
+enum { ATTEMPT_TRACE_HEADERS = 2 };
+size_t attempt_add_trace(const struct attempt *a, const char **headers);
 
 /* For an exchange: ctx is the turn. */
 enum exchange_caller attempt_look_for_caller(void *ctx);

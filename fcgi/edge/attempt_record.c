@@ -1,6 +1,7 @@
 /* What an attempt leaves in the request's event and in the log. */
 #include "fcgi/edge/attempt_internal.h"
 
+#include "core/config/provider.h"
 #include "core/log/log.h"
 
 void attempt_note_candidate(struct attempt *a)
@@ -10,6 +11,9 @@ void attempt_note_candidate(struct attempt *a)
     struct attempt_event *e = a->event;
 
     e->upstream = snap_span(root, upstream->id);
+    e->upstream_index = a->candidate->upstream_index;
+    e->provider = provider_in_telemetry(root, upstream);
+    e->url = span_of(a->url, strcspn(a->url, "?")); /* an endpoint of speech may have a query */
     e->account = snap_span(root, upstream->account);
     e->supplier_model = snap_span(root, upstream->supplier_model);
     e->host = snap_span(root, upstream->host);
@@ -80,6 +84,34 @@ void attempt_note_lack_of_usage(const struct attempt *a)
     log_end();
 }
 
+/* What providers say in their several languages, and what dashboards can count. */
+static const char *known_finish_reason(struct span reason)
+{
+    static const char *const known[] = { "stop", "length", "tool_calls", "function_call", "content_filter" };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (span_is(reason, known[i]))
+            return known[i];
+    return reason.len > 0 ? "_OTHER" : NULL;
+}
+
+/* Of the reply that the caller got, or the part of it. What a stream had cost when it
+ * broke off is estimated: who breaks it off must not have it for nothing. */
+static void note_reply(const struct attempt *a)
+{
+    const struct errand *errand = a->errand;
+    const struct stream_state *state = &a->relay.state;
+    struct request_event *event = errand->turn->event;
+
+    event->response_model = attempt_redact(a, span_cstr(state->model), REPLY_MODEL_BYTES - 1);
+    event->finish_reason = known_finish_reason(span_cstr(state->finish_reason));
+    event->usage = state->usage;
+    if (!a->relay.is_stream || a->relay.end == RELAY_FINISHED)
+        return;
+    bool needs_input = event->usage.input < 0 && errand->dialect->estimate_request != NULL;
+    uint64_t input_quarters = needs_input ? errand->dialect->estimate_request(errand->facts) : 0;
+    event->is_usage_estimated = usage_fill(&event->usage, input_quarters, state->said_quarters);
+}
+
 void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message)
 {
     struct request_event *event = a->errand->turn->event;
@@ -97,7 +129,7 @@ void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, 
     if (a->is_relaying) {
         e->held_events = a->relay.held_events;
         if (a->relay.is_committed)
-            event->usage = a->relay.state.usage;
+            note_reply(a);
     }
     if (event->fallback_reason == NULL && !out->is_committed && out->verdict != VERDICT_CANCELLED)
         event->fallback_reason = out->last_status != NULL

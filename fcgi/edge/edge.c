@@ -248,6 +248,8 @@ static void begin_event(struct turn *turn)
     event->worker = process->slot;
     event->generation = turn->worker->generation;
     event->request_id = turn->request.id;
+    trace_begin(&turn->worker->shared->settings->tracing,
+                span_cstr(conn_param(turn->request.conn, "HTTP_TRACEPARENT")), &event->trace);
     event->client = client_family(conn_param(turn->request.conn, "HTTP_USER_AGENT"));
 }
 

@@ -123,13 +123,15 @@ static void answer_health(struct engine_process *process, const struct record_re
 
 /* --- who has waited too long --- */
 
-static void append_event(struct engine_process *process, const char *request_id, const char *mount,
-                         int status, const char *code)
+static void append_event(struct engine_process *process, const struct record_reader *request,
+                         const char *request_id, const char *mount, int status, const char *code)
 {
     event_begin(&event);
     event.instance = process->mapping->instance;
     event.generation = atomic_load_explicit(&process->mapping->generation, memory_order_relaxed);
     event.request_id = request_id;
+    trace_begin(&router_settings()->tracing, span_cstr(record_param(request, "HTTP_TRACEPARENT")),
+                &event.trace);
     event.mount = mount;
     event.end = EVENT_END_OVERFLOW;
     event.status = status;
@@ -137,13 +139,14 @@ static void append_event(struct engine_process *process, const char *request_id,
     router_record(&spool, process->mapping, NULL, &event);
 }
 
-static void answer_overflow(struct engine_process *process, const char *path, const char *id, struct buf *cgi)
+static void answer_overflow(struct engine_process *process, const struct record_reader *request,
+                            const char *path, const char *id, struct buf *cgi)
 {
     const struct failure failure = { .kind = FAILURE_OVERLOADED, .retry_after_s = 1 };
     const char *endpoint;
     const struct mount *mount = mount_find(path, &endpoint);
     enum error_form form = mount != NULL ? mount->form : ERROR_FORM_OPENAI;
-    append_event(process, id, mount != NULL ? mount->prefix : NULL, failure_status(&failure, form),
+    append_event(process, request, id, mount != NULL ? mount->prefix : NULL, failure_status(&failure, form),
                  failure_code(&failure));
     reply_compose_failure(cgi, &failure, form, id);
 }
@@ -158,7 +161,7 @@ static void answer(struct engine_process *process, const struct record_reader *r
     if (is_health)
         answer_health(process, request, path, id, cgi);
     else
-        answer_overflow(process, path, id, cgi);
+        answer_overflow(process, request, path, id, cgi);
 }
 
 const struct overflow_voice edge_voice = { .init = init, .answer = answer };

@@ -142,9 +142,12 @@ static const char **make_headers(const struct speech_attempt *s, const struct ad
     size_t n = 0, extra = 0;
     while (exchange->headers != NULL && exchange->headers[extra] != NULL)
         extra++;
-    const char **headers = arena_array_of(s->arena, const char *, FIXED_HEADERS + extra);
-    if (key_line != NULL)
+    const char **headers =
+        arena_array_of(s->arena, const char *, FIXED_HEADERS + ATTEMPT_TRACE_HEADERS + extra);
+    if (key_line != NULL) { /* else it is not the upstream itself that is asked */
         headers[n++] = key_line;
+        n += attempt_add_trace(&s->base, headers + n);
+    }
     headers[n++] = "User-Agent: llm-router/" LLM_ROUTER_VERSION;
     for (size_t i = 0; i < extra; i++)
         headers[n++] = exchange->headers[i];
@@ -230,7 +233,7 @@ static void note_usage(const struct speech_attempt *s)
     struct request_event *event = s->base.errand->turn->event;
 
     event->usage = s->call->usage;
-    event->is_characters_guessed = s->call->characters < 0;
+    event->is_usage_estimated = s->call->characters < 0 && !s->call->usage.present;
     event->characters =
         s->call->characters < 0 ? s->order.speech->input_characters : (uint64_t)s->call->characters;
 }
@@ -322,7 +325,9 @@ void speech_attempt_run(void *ctx, const struct candidate *candidate, struct att
     struct key_line key_line;
     struct adapter_fault fault;
     struct speech_attempt s = {
-        .base = { .errand = errand, .candidate = candidate },
+        .base = { .errand = errand,
+                  .candidate = candidate,
+                  .url = snap_cstr(errand->turn->root, candidate->upstream->url) },
         .order = make_order(errand, candidate->upstream),
         .step = ADAPTER_MORE,
         .arena = arena_new(),

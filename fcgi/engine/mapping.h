@@ -20,7 +20,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 5,
+    MAPPING_LAYOUT = 6,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -47,6 +47,8 @@ struct scoreboard_request {
     uint64_t time_us;            /* wall clock */
     char event_id[40];
     char request_id[129];
+    char trace_id[36], span_id[20], parent_span_id[20];
+    uint32_t is_sampled;
     char mount[32], endpoint[32];
     char key_id[20], remote_user[20];
     char model[129];

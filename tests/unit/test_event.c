@@ -65,9 +65,12 @@ static void fill_attempt(struct attempt_event *attempt)
 {
     *attempt = (struct attempt_event){
         .upstream = span_cstr("u-1"),
+        .upstream_index = 2,
+        .provider = span_cstr("openai"),
         .account = span_cstr("acme"),
         .supplier_model = span_cstr("gpt"),
         .host = span_cstr("api.example"),
+        .url = span_cstr("https://api.example/v1/chat/completions"),
         .dialect = span_cstr("chat"),
         .key_fp = "01234567",
         .start_us = 10,
@@ -99,6 +102,12 @@ static void fill(void)
     event.worker = 3;
     event.generation = 7;
     event.request_id = "r";
+    event.trace = (struct trace_context){
+        .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
+        .span_id = "00f067aa0ba902b7",
+        .parent_span_id = "b7ad6b7169203331",
+        .is_sampled = true,
+    };
     event.key_id = "0123456789abcdef";
     event.remote_user = "fedcba9876543210";
     event.owner = span_cstr("o");
@@ -116,6 +125,8 @@ static void fill(void)
     event.code = "upstream_unavailable";
     event.is_committed = true;
     event.fallback_reason = "auth";
+    event.response_model = "gpt-1";
+    event.finish_reason = "stop";
     event.ttft_us = 21;
     event.total_us = 100;
     event.upstream_us = 60;
@@ -128,13 +139,16 @@ START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
     fill();
     json_object *object = written();
     expect_names(object,
-                 "v id time instance worker generation request_id key_id remote_user owner mount dialect "
+                 "v id time instance worker generation request_id trace_id span_id parent_span_id sampled "
+                 "key_id remote_user owner mount dialect "
                  "endpoint stream "
                  "model model_routed body_bytes client attempts end status code committed fallback_depth "
-                 "fallback_reason ttft_us total_us upstream_us client_wait_us overhead_us usage");
+                 "fallback_reason response_model finish_reason ttft_us total_us upstream_us client_wait_us "
+                 "overhead_us usage");
     expect_names(
         json_object_array_get_idx(member(object, "attempts"), 0),
-        "n upstream account supplier_model key_fp dialect host start_us dns_us connect_us tls_us send_us "
+        "n upstream upstream_index provider account supplier_model key_fp dialect host url start_us dns_us "
+        "connect_us tls_us send_us "
         "first_byte_us first_content_us last_byte_us reused replayed status provider_code verdict reason "
         "fault "
         "counts_for_health retry_after_s bytes_in bytes_out held_events");
@@ -160,7 +174,7 @@ START_TEST(a_count_of_nought_is_said_where_it_can_occur)
     event.has_stream = true;
     json_object *object = written();
     expect_names(json_object_array_get_idx(member(object, "attempts"), 0),
-                 "n start_us reused counts_for_health bytes_in bytes_out");
+                 "n upstream_index start_us reused counts_for_health bytes_in bytes_out");
     expect_names(member(object, "usage"), "input source");
     ck_assert_int_eq(json_object_get_int(member(object, "fallback_depth")), 0);
     ck_assert(!json_object_get_boolean(member(object, "stream")));
@@ -169,12 +183,13 @@ START_TEST(a_count_of_nought_is_said_where_it_can_occur)
 END_TEST
 
 static const struct {
-    bool has_tokens, is_guessed;
+    bool has_tokens, is_estimated;
     const char *names, *source;
 } characters[] = {
     { false, true, "characters source", "estimated" },
     { false, false, "characters source", "upstream" },
-    { true, true, "input characters source", "upstream" }, /* of the tokens, and so of the bill */
+    { true, false, "input characters source", "upstream" },
+    { true, true, "input characters source", "estimated" },
 };
 
 START_TEST(characters_are_said_where_a_text_was_spoken_and_who_counted_them)
@@ -183,11 +198,23 @@ START_TEST(characters_are_said_where_a_text_was_spoken_and_who_counted_them)
     if (characters[_i].has_tokens)
         event.usage = (struct usage){ true, 3, -1, -1, -1, -1, -1, -1, -1 };
     event.characters = 12;
-    event.is_characters_guessed = characters[_i].is_guessed;
+    event.is_usage_estimated = characters[_i].is_estimated;
     json_object *object = written(), *usage = member(object, "usage");
     expect_names(usage, characters[_i].names);
     ck_assert_int_eq(json_object_get_int(member(usage, "characters")), 12);
     ck_assert_str_eq(json_object_get_string(member(usage, "source")), characters[_i].source);
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(a_trace_that_begins_here_has_no_parent_and_says_that_it_is_not_sampled)
+{
+    event.trace = (struct trace_context){ .trace_id = "4bf92f3577b34da6a3ce929d0e0e4736",
+                                          .span_id = "00f067aa0ba902b7" };
+    json_object *object = written();
+    expect_names(object,
+                 "v id time worker trace_id span_id sampled attempts end committed total_us overhead_us");
+    ck_assert(!json_object_get_boolean(member(object, "sampled")));
     json_object_put(object);
 }
 END_TEST
@@ -377,6 +404,7 @@ int main(void)
     tcase_add_loop_test(names, characters_are_said_where_a_text_was_spoken_and_who_counted_them, 0,
                         (int)COUNT(characters));
     tcase_add_test(names, an_event_is_identified_by_its_time);
+    tcase_add_test(names, a_trace_that_begins_here_has_no_parent_and_says_that_it_is_not_sampled);
     tcase_add_test(names, a_second_event_in_the_same_memory_holds_nothing_of_the_first);
     tcase_add_test(names, overhead_is_what_neither_the_upstream_nor_the_caller_took);
     tcase_add_test(names, of_a_dead_workers_request_nobody_knows_the_overhead);

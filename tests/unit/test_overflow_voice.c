@@ -222,6 +222,28 @@ START_TEST(who_is_shed_is_told_in_the_form_of_the_mount_and_recorded)
 }
 END_TEST
 
+START_TEST(who_is_shed_keeps_its_trace)
+{
+    settings.tracing = (struct trace_policy){ .is_tracecontext = true, .is_parent_based = true };
+    init_voice();
+    answer(false, (const char *const[]){ "SCRIPT_NAME", "/v1", "HTTP_TRACEPARENT",
+                                         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", NULL });
+    const char *event = spooled();
+    expect_text(event, "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"span_id\":\"");
+    expect_text(event, "\"parent_span_id\":\"00f067aa0ba902b7\",\"sampled\":true");
+}
+END_TEST
+
+START_TEST(who_is_shed_without_one_begins_a_trace)
+{
+    init_voice();
+    answer(false, (const char *const[]){ "SCRIPT_NAME", "/v1", NULL });
+    const char *event = spooled();
+    expect_text(event, "\"trace_id\":\"");
+    ck_assert_msg(strstr(event, "parent_span_id") == NULL, "%s", event);
+}
+END_TEST
+
 START_TEST(one_who_has_no_right_to_the_health_pages_does_not_get_them_by_waiting)
 {
     init_voice();
@@ -299,6 +321,8 @@ int main(void)
     tcase_add_test(tcase, who_is_not_ready_says_503);
     tcase_add_test(tcase, a_full_house_fits_on_the_status_page);
     tcase_add_loop_test(tcase, who_is_shed_is_told_in_the_form_of_the_mount_and_recorded, 0, N_OVERFLOWS);
+    tcase_add_test(tcase, who_is_shed_keeps_its_trace);
+    tcase_add_test(tcase, who_is_shed_without_one_begins_a_trace);
     tcase_add_test(tcase, one_who_has_no_right_to_the_health_pages_does_not_get_them_by_waiting);
     tcase_add_test(tcase, a_path_of_any_length_is_answered);
     tcase_add_test(tcase, without_a_spool_everybody_is_answered_all_the_same);
