@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/config/provider.h"
 
 static const char OTHER[] = "_other";
 
@@ -136,7 +137,7 @@ static void assign_keys(struct assignment *a, struct snap_model *model)
 {
     for (uint32_t i = 0; i < model->upstreams.count; i++) {
         struct snap_upstream *upstream = item(a, model->upstreams, sizeof(*upstream), i);
-        struct span provider = snap_span(a->root, upstream->provider);
+        struct span provider = provider_in_telemetry(a->root, upstream);
         upstream->series =
             place(a, BLOCK_PROVIDER, provider, (struct span){ NULL, 0 }, (struct span){ NULL, 0 });
         for (uint32_t j = 0; j < upstream->keys.count; j++) {
@@ -159,7 +160,7 @@ static void assign_model(struct assignment *a, struct snap_model *model, unsigne
     for (uint32_t i = 0; i < model->upstreams.count; i++) {
         struct snap_upstream *upstream = item(a, model->upstreams, sizeof(*upstream), i);
         upstream->route_series[way] =
-            place(a, BLOCK_ROUTE, operation, snap_span(a->root, upstream->provider), name);
+            place(a, BLOCK_ROUTE, operation, provider_in_telemetry(a->root, upstream), name);
     }
 }
 

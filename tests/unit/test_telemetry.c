@@ -42,11 +42,11 @@ static struct snap_vec vector(const void *items, uint32_t count, uint32_t size)
     return (struct snap_vec){ at, count };
 }
 
-static struct snap_vec make_upstream(const char *provider, const char *fingerprint)
+static struct snap_vec make_upstream(const char *dialect, const char *provider, const char *fingerprint)
 {
     struct snap_key key = { .id = text("k") };
     snprintf(key.fingerprint, sizeof(key.fingerprint), "%s", fingerprint);
-    struct snap_upstream upstream = { .provider = text(provider) };
+    struct snap_upstream upstream = { .dialect = text(dialect), .provider = text(provider) };
     upstream.keys = vector(&key, 1, sizeof(key));
     return vector(&upstream, 1, sizeof(upstream));
 }
@@ -57,9 +57,11 @@ static struct snap_root *make_tree(const char *model, const char *provider, cons
 
     memset(image, 0, sizeof(image));
     image_used = sizeof(*root);
-    struct snap_model made = { .name = text(model), .upstreams = make_upstream(provider, fingerprint) };
+    struct snap_model made = { .name = text(model),
+                               .upstreams = make_upstream("chat", provider, fingerprint) };
     struct snap_vec models = vector(&made, 1, sizeof(made));
-    struct snap_model spoken = { .name = text("voice"), .upstreams = make_upstream("azure", "00000002") };
+    struct snap_model spoken = { .name = text("voice"),
+                                 .upstreams = make_upstream("speech", "azure", "00000002") };
     struct snap_vec tts_models = vector(&spoken, 1, sizeof(spoken));
     root->models = models;
     root->tts_models = tts_models;
@@ -178,13 +180,13 @@ START_TEST(every_series_that_can_exist_is_there_as_zero)
     expect(GATEWAY "requests surface=transcription model=m status_code=503", 0);
     expect(GATEWAY "requests surface=speech model=voice status_code=200", 0);
     expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=429 scope=upstream", 0);
-    expect(GATEWAY "upstream.errors provider=azure key_id=00000002 status_code=timeout", 0);
-    expect(GATEWAY "key.exhausted.count provider=azure status_code=401 surface=speech", 0);
+    expect(GATEWAY "upstream.errors provider=azure.speech key_id=00000002 status_code=timeout", 0);
+    expect(GATEWAY "key.exhausted.count provider=azure.speech status_code=401 surface=speech", 0);
     expect("gen_ai.client.token.usage gen_ai.operation.name=chat gen_ai.provider.name=openai "
            "gen_ai.request.model=m gen_ai.token.type=input",
            0);
     expect("gen_ai.server.request.duration gen_ai.operation.name=text_to_speech "
-           "gen_ai.provider.name=azure gen_ai.request.model=voice error.type=timeout",
+           "gen_ai.provider.name=azure.speech gen_ai.request.model=voice error.type=timeout",
            0);
     expect(GATEWAY "config.reload source=pubsub service_instance_id=instance", 0);
     expect(GATEWAY "config.info service_instance_id=instance version=v1", 1);
