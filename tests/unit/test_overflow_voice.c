@@ -47,7 +47,7 @@ static void tear_down(void)
 {
     record_reader_free(&reader);
     buf_free(&cgi);
-    free(process.mapping);
+    mapping_close(process.mapping);
     ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
     arena_free(arena);
 }
