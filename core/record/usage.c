@@ -108,8 +108,8 @@ static unsigned quarters_of_utf8(struct span text)
         return 0;
     if (first < 0xE0 || text.len < 2)
         return QUARTERS_OF_NARROW;
-    return quarters_of(first < 0xF0 ? (first & 0x0F) << 12 | ((unsigned char)text.ptr[1] & 0x3F) << 6
-                                    : WIDE_FROM);
+    unsigned second = (unsigned char)text.ptr[1];
+    return quarters_of(first < 0xF0 ? (first & 0x0F) << 12 | (second & 0x3F) << 6 : WIDE_FROM);
 }
 
 uint64_t usage_estimate_text(struct span text)
