@@ -72,7 +72,7 @@ void attempt_wipe_key(struct key_line *line)
     explicit_bzero(line->text, line->size);
 }
 
-/* What the caller calls its baggage goes nowhere. */
+/* A caller's baggage goes nowhere. */
 size_t attempt_add_trace(const struct attempt *a, const char **headers)
 {
     const struct turn *turn = a->errand->turn;
