@@ -151,7 +151,7 @@ static void count_chain(struct telemetry *t, unsigned surface, const struct requ
     observe(t, route, METRIC_REQUEST_DURATION, error_of_request(e, last), e->total_us, 1);
     if (e->ttft_us > 0)
         observe(t, route, METRIC_TIME_TO_FIRST_TOKEN, 0, e->ttft_us, 1);
-    if (e->usage.present)
+    if (e->usage.present && !e->is_usage_estimated) /* the conventions: no number rather than a guessed one */
         count_tokens(t, route, e);
 }
 
