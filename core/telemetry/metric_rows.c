@@ -188,8 +188,7 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .name = "gen_ai.client.token.usage", .unit = "{token}", .kind = METRIC_HISTOGRAM, .block = BLOCK_ROUTE,
         .block_labels = GENAI_LABELS, .closed = { { "gen_ai.token.type", &tokens } },
         .buckets = &token_counts, .divisor = 1, .programs = METRIC_OF_ROUTER,
-        .help = "Tokens per request, as the upstream counted them, or estimated where a stream was "
-                "cut.",
+        .help = "Tokens per request, as the upstream counted them.",
         .moves = "A request has ended whose usage is known.",
     },
     [METRIC_OPERATION_DURATION] = {
