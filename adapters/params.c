@@ -139,7 +139,15 @@ static void read_unknown(struct reading *r, struct span name)
     if (r->right == PARAM_BY_OPERATOR)
         fault(r, name, arena_printf(r->arena, "%s has no such parameter", r->adapter->name));
     else if (adapter_any_takes(name))
-        fault(r, name, arena_printf(r->arena, "the provider of this model has no such parameter"));
+        fault(r, name, "the provider of this model has no such parameter");
+}
+
+/* To obey it would give callers what is the operator's, and to drop it would leave them in the dark. */
+static void read_others(struct reading *r, struct span name)
+{
+    fault(r, name,
+          r->right == PARAM_BY_CALLER ? "only the operator of this model may set it"
+                                      : "only callers may set it");
 }
 
 static int on_member(void *ctx, const struct json_value *json)
@@ -151,10 +159,12 @@ static int on_member(void *ctx, const struct json_value *json)
     const struct adapter_param *shared = find_in(common, ADAPTER_COMMON_COUNT, name);
     const struct adapter_param *param = own != NULL ? own : shared;
 
-    if (param == NULL || (param->right & r->right) == 0) {
-        read_unknown(r, name);
-    } else if (json->kind == JSON_KIND_NULL && r->right == PARAM_BY_CALLER) {
+    if (json->kind == JSON_KIND_NULL && r->right == PARAM_BY_CALLER) {
         return 0; /* as if it did not stand there */
+    } else if (param == NULL) {
+        read_unknown(r, name);
+    } else if ((param->right & r->right) == 0) {
+        read_others(r, name);
     } else if (!read_value(param, json, r->arena, &value)) {
         fault(r, name, arena_printf(r->arena, "expected %s", adapter_param_expectation(param, r->arena)));
     } else {

@@ -196,7 +196,16 @@ static const struct {
     /* what is said to somebody else */
     { BODY(",\"extra_body\":{\"airi_analytics\":{\"trigger\":\"auto\"}}"), 0, 0, TEXT_CHARACTERS, NULL,
       NULL },
-    { BODY(",\"extra_body\":{\"appid\":\"x\",\"model\":\"x\"}"), 0, 0, TEXT_CHARACTERS, NULL, NULL },
+    /* what is not a caller's to say */
+    { BODY(",\"extra_body\":{\"appid\":\"x\"}"), 0, 0, TEXT_CHARACTERS, "extra_body.appid",
+      "`extra_body.appid`: only the operator of this model may set it." },
+    { BODY(",\"extra_body\":{\"a\":1,\"mod\\u0065l\":\"x\"}"), 0, 0, TEXT_CHARACTERS, "extra_body.model",
+      "`extra_body.model`: only the operator of this model may set it." },
+    { BODY(",\"extra_body\":{\"appid\":null,\"styleDegree\":null}"), 0, 0, TEXT_CHARACTERS, NULL, NULL },
+    /* what another provider would follow; only its operator could set the second */
+    { BODY(",\"extra_body\":{\"styleDegree\":1}"), 0, 0, TEXT_CHARACTERS, "extra_body.styleDegree",
+      "`extra_body.styleDegree`: the provider of this model has no such parameter." },
+    { BODY(",\"extra_body\":{\"resourceId\":\"x\"}"), 0, 0, TEXT_CHARACTERS, NULL, NULL },
     { BODY(",\"response_format\":\"pcm\""), 0, 0, TEXT_CHARACTERS, NULL, NULL },
     { BODY(",\"response_format\":\"mp3\""), 0, 0, TEXT_CHARACTERS, "response_format",
       "`response_format`: this model offers wav, pcm." },
