@@ -6,6 +6,7 @@
 #include "adapters/dashscope.h"
 
 #include "adapters/providers.h"
+#include "core/base/err.h"
 
 enum {
     DEFAULT_RATE_HZ = 24000,  /* OpenAI's pcm has it, and all of Qwen's audio */
@@ -53,12 +54,14 @@ const struct adapter_param dashscope_params[DASHSCOPE_PARAMS_COUNT] = {
                                           "Qwen-TTS, instruct: let the model improve the instructions." },
 };
 
-/* Which parameters of the table go to the model as they are named there. */
-bool dashscope_has_param(enum dashscope_param param, enum dashscope_family family)
+bool dashscope_has_param(enum dashscope_param param, const struct dashscope_model *model)
 {
     if (param <= DASHSCOPE_WORKSPACE)
+        return false; /* ours */
+    if ((param == DASHSCOPE_HOT_FIX || param == DASHSCOPE_OPTIMIZE_INSTRUCTIONS) &&
+        !model->takes_instructions)
         return false;
-    return param >= DASHSCOPE_LANGUAGE_TYPE ? family == DASHSCOPE_QWEN : family == DASHSCOPE_COSYVOICE;
+    return (param >= DASHSCOPE_LANGUAGE_TYPE) == (model->family == DASHSCOPE_QWEN);
 }
 
 const struct adapter_format dashscope_formats[] = {
@@ -135,12 +138,12 @@ static const char *find_host(const struct adapter_site *site, struct arena *aren
 static int check_params(const struct adapter_site *site, struct arena *arena, struct adapter_fault *fault)
 {
     const struct adapter_value *rate = &site->values[DASHSCOPE_SAMPLE_RATE];
-    enum dashscope_family family = dashscope_model_of(site->model)->family;
+    const struct dashscope_model *model = dashscope_model_of(site->model);
 
     if (rate->is_set && !is_rate_offered((unsigned)rate->number, false))
         return adapter_refuse(fault, arena, "adapterParams.sample_rate", "it is not offered");
     for (unsigned i = DASHSCOPE_SAMPLE_RATE; i < DASHSCOPE_PARAMS_COUNT && site->model.len > 0; i++)
-        if (site->values[i].is_set && !dashscope_has_param(i, family))
+        if (site->values[i].is_set && !dashscope_has_param(i, model))
             return adapter_refuse(fault, arena,
                                   arena_printf(arena, "adapterParams.%s", dashscope_params[i].name),
                                   "\"%.*s\" has no such parameter", (int)site->model.len, site->model.ptr);
@@ -201,13 +204,23 @@ static int check_qwen(struct adapter_call *call, struct adapter_fault *fault)
     return 0;
 }
 
+static int check_length(struct adapter_call *call, const struct dashscope_model *model,
+                        struct adapter_fault *fault)
+{
+    size_t size = call->order->speech->input_characters;
+    if (model->characters_max == 0 || size <= model->characters_max)
+        return 0;
+    return adapter_refuse(fault, call->arena, "input",
+                          "`input` has %zu characters; this model takes at most %zu.", size,
+                          model->characters_max);
+}
+
 static int check(struct adapter_call *call, struct adapter_fault *fault)
 {
     const struct dashscope_model *model = dashscope_model_of(dashscope_real_model(call));
-    bool is_qwen = model->family == DASHSCOPE_QWEN;
 
     for (unsigned i = DASHSCOPE_SAMPLE_RATE; i < DASHSCOPE_PARAMS_COUNT; i++)
-        if (call->values[i].is_callers && !dashscope_has_param(i, model->family))
+        if (call->values[i].is_callers && !dashscope_has_param(i, model))
             return adapter_refuse(
                 fault, call->arena, arena_printf(call->arena, "extra_body.%s", dashscope_params[i].name),
                 "`extra_body.%s`: this model has no such parameter.", dashscope_params[i].name);
@@ -216,7 +229,9 @@ static int check(struct adapter_call *call, struct adapter_fault *fault)
     if (call->values[DASHSCOPE_BIT_RATE].is_callers && strcmp(call->format->name, "opus") != 0)
         return adapter_refuse(fault, call->arena, "extra_body.bit_rate",
                               "`extra_body.bit_rate` is for opus only.");
-    return is_qwen ? check_qwen(call, fault) : check_rate(call, fault);
+    if (check_length(call, model, fault) != 0)
+        return ERR_UNSUPPORTED;
+    return model->family == DASHSCOPE_QWEN ? check_qwen(call, fault) : check_rate(call, fault);
 }
 
 const struct adapter adapter_dashscope = {

@@ -30,8 +30,8 @@ enum { DASHSCOPE_MP3, DASHSCOPE_OPUS, DASHSCOPE_WAV, DASHSCOPE_PCM }; /* of dash
 extern const struct adapter_param dashscope_params[DASHSCOPE_PARAMS_COUNT];
 extern const struct adapter_format dashscope_formats[];
 
-/* Whether models of the family take the parameter, under its name in the table. */
-bool dashscope_has_param(enum dashscope_param param, enum dashscope_family family);
+/* Whether the model takes the parameter, under its name in the table. */
+bool dashscope_has_param(enum dashscope_param param, const struct dashscope_model *model);
 
 /* The model as the provider calls it. */
 struct span dashscope_real_model(const struct adapter_call *call);

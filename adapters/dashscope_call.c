@@ -82,7 +82,7 @@ static void write_body(struct adapter_call *call, const struct state *state, str
     else if (speech->instructions.len > 0)
         jw_member_span(&w, "instructions", speech->instructions);
     for (unsigned i = DASHSCOPE_VOLUME; i < DASHSCOPE_PARAMS_COUNT; i++)
-        if (call->values[i].is_set && dashscope_has_param(i, state->model->family) &&
+        if (call->values[i].is_set && dashscope_has_param(i, state->model) &&
             (i != DASHSCOPE_BIT_RATE || is_opus))
             write_value(&w, &dashscope_params[i], &call->values[i]);
     jw_end_object(&w);

@@ -3,6 +3,7 @@
 #define ADAPTERS_DASHSCOPE_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "core/base/span.h"
 
@@ -14,8 +15,9 @@ enum dashscope_family {
 struct dashscope_model {
     const char *prefix, *suffix; /* of the model's name */
     enum dashscope_family family;
-    const char *path; /* NULL: it speaks over WebSocket only */
-    bool takes_instructions;
+    const char *path;        /* NULL: it speaks over WebSocket only */
+    bool takes_instructions; /* and hot_fix or optimize_instructions, which came with them */
+    size_t characters_max;   /* of a text; 0: none that is below the dialect's */
 };
 
 /* A model that no row knows is one of CosyVoice's: the newest names are not in any table. */

@@ -358,6 +358,8 @@ BAD_VALUES = {
     "instructions of 4097 characters": ("instructions", {"instructions": "x" * 4097}),
     "a stream_format that nobody knows": ("stream_format", {"stream_format": "ws"}),
     "an extra_body that is no object": ("extra_body", {"extra_body": []}),
+    "an extra_body with what operators set": ("extra_body.model", {"extra_body": {"model": "tts-1-hd"}}),
+    "an extra_body with what another provider knows": ("extra_body.pitch", {"extra_body": {"pitch": "+2st"}}),
     "a model that is no text": ("model", {"model": 1}),
 }
 

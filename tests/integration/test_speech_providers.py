@@ -159,6 +159,27 @@ def test_4096_chinese_characters_are_spoken(gateway, providers, model):
     assert [request.said for request in providers.requests] == [LONG]
 
 
+@at_each_mount
+def test_a_text_beyond_the_bound_of_qwen_is_refused_and_nothing_is_sent(gateway, providers, mount):
+    assert say(gateway, "qwen", mount, input=LONG[:600]).status == 200
+    providers.requests.clear()
+    reply = say(gateway, "qwen", mount, input=LONG)
+    assert_error(reply, mount, 400, "invalid_request" if mount == "/v1" else "BAD_REQUEST")
+    assert b"4096 characters; this model takes at most 600" in reply.body
+    assert not providers.requests
+
+
+OPERATORS = {"azure": "outputFormat", "cosyvoice": "workspaceId", "qwen": "stream", "volcengine": "appid", "volcengine-v3": "api"}
+
+
+@of_each_family
+def test_what_only_operators_may_set_is_refused_of_a_caller(gateway, providers, model):
+    reply = say(gateway, model, extra_body={OPERATORS[model]: "x"})
+    assert (reply.status, reply.json()["error"]["param"]) == (400, f"extra_body.{OPERATORS[model]}")
+    assert "only the operator" in reply.json()["error"]["message"]
+    assert not providers.requests
+
+
 SPEEDS = {"azure": (0.5, 2), "cosyvoice": (0.5, 2), "volcengine": (0.25, 3), "volcengine-v3": (0.5, 2)}
 
 

@@ -114,6 +114,10 @@ static const struct {
     { ASK(",\"extra_body\":{\"bit_rate\":64}"), COSY, "extra_body.bit_rate" },
     { ASK(",\"extra_body\":{\"language_hints\":\"en\"}"), COSY, "extra_body.language_hints" },
     { ASK(",\"extra_body\":{\"style\":\"sad\"}"), COSY, "extra_body.style" }, /* another provider's */
+    { ASK(",\"extra_body\":{\"hot_fix\":{}}"), "{\"model\":\"cosyvoice-v2\"}", "extra_body.hot_fix" },
+    { ASK(",\"extra_body\":{\"hot_fix\":{}}"), QWEN, "extra_body.hot_fix" },
+    { ASK(",\"extra_body\":{\"optimize_instructions\":true}"), QWEN, "extra_body.optimize_instructions" },
+    { ASK(",\"extra_body\":{\"stream\":false}"), COSY, "extra_body.stream" }, /* the operator's */
     { "{\"input\":\"Hi\"}", COSY, "voice" },
 };
 
@@ -124,6 +128,40 @@ START_TEST(what_the_family_cannot_do_is_said)
     ck_assert_msg(d.call == NULL, "%s was accepted", refusals[_i].body);
     ck_assert_str_eq(d.fault.param, refusals[_i].param);
     driver_close(&d);
+}
+END_TEST
+
+START_TEST(a_text_beyond_the_models_bound_is_refused)
+{
+    static const struct {
+        const char *params, *character;
+        size_t count;
+        const char *message; /* NULL: it is accepted */
+    } rows[] = {
+        { QWEN, "a", 600, NULL },
+        { QWEN, "\u5b57", 600, NULL },
+        { QWEN, "a", 601, "`input` has 601 characters; this model takes at most 600." },
+        { QWEN, "\u5b57", 4096, "`input` has 4096 characters; this model takes at most 600." },
+        { "{\"model\":\"qwen3-tts-instruct-flash\"}", "a", 601,
+          "`input` has 601 characters; this model takes at most 600." },
+        /* counted in tokens, by themselves */
+        { "{\"model\":\"qwen-tts\"}", "a", 4096, NULL },
+        { COSY, "\u5b57", 4096, NULL },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct driver d;
+        struct buf body;
+        buf_init(&body, 64 * 1024);
+        buf_append_cstr(&body, "{\"voice\":\"Cherry\",\"input\":\"");
+        for (size_t n = 0; n < rows[i].count; n++)
+            buf_append_cstr(&body, rows[i].character);
+        buf_append(&body, "\"}", 3);
+        driver_open(&d, "dashscope-cosyvoice", body.data, rows[i].params);
+        ck_assert_pstr_eq(d.fault.message, rows[i].message);
+        ck_assert_pstr_eq(d.fault.param, rows[i].message == NULL ? NULL : "input");
+        driver_close(&d);
+        buf_free(&body);
+    }
 }
 END_TEST
 
@@ -382,6 +420,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_request_becomes_the_families_own, 0, (int)COUNT(requests));
     tcase_add_test(tcase, a_workspace_is_named_in_a_header);
     tcase_add_loop_test(tcase, what_the_family_cannot_do_is_said, 0, (int)COUNT(refusals));
+    tcase_add_test(tcase, a_text_beyond_the_models_bound_is_refused);
     tcase_add_loop_test(tcase, a_reply_is_read_however_it_is_cut, 0, (int)COUNT(replies));
     tcase_add_test(tcase, a_finished_file_is_given_as_it_is);
     tcase_add_test(tcase, a_finished_file_that_is_empty_is_a_failure);
