@@ -1,7 +1,8 @@
 /*
  * Volcengine's openspeech: one provider, two protocols. v1 answers a request of at
  * most 1,024 bytes of text with one JSON object that holds all of the audio; v3
- * streams objects, each with a part of it. An upstream is configured for one.
+ * streams objects, each with a part of it, by themselves or as events. An upstream
+ * is configured for one.
  */
 #include "adapters/providers.h"
 
@@ -199,6 +200,11 @@ static void begin(struct adapter_call *call, struct adapter_exchange *out)
         volcengine_v1_begin(call, out);
 }
 
+static enum adapter_step head(struct adapter_call *call, const struct adapter_reply *reply)
+{
+    return volcengine_is_v3(call->values) ? volcengine_v3_head(call, reply) : ADAPTER_MORE;
+}
+
 static enum adapter_step feed(struct adapter_call *call, struct span piece)
 {
     return volcengine_is_v3(call->values) ? volcengine_v3_feed(call, piece) : volcengine_v1_feed(call, piece);
@@ -246,6 +252,7 @@ const struct adapter adapter_volcengine = {
     .endpoint = find_endpoint,
     .check = check,
     .begin = begin,
+    .head = head,
     .feed = feed,
     .finish = finish,
     .classify = volcengine_classify,

@@ -51,6 +51,7 @@ enum adapter_step volcengine_v1_finish(struct adapter_call *call, struct adapter
 int volcengine_v3_check(const struct adapter_value *values, const char *place, struct arena *arena,
                         struct adapter_fault *fault);
 void volcengine_v3_begin(struct adapter_call *call, struct adapter_exchange *out);
+enum adapter_step volcengine_v3_head(struct adapter_call *call, const struct adapter_reply *reply);
 enum adapter_step volcengine_v3_feed(struct adapter_call *call, struct span piece);
 enum adapter_step volcengine_v3_finish(struct adapter_call *call, struct adapter_exchange *next);
 

@@ -1,10 +1,12 @@
 /*
  * Volcengine's v3: one exchange, whose reply is a row of JSON objects, each with a
- * part of the audio, and one that says that it is over.
+ * part of the audio, and one that says that it is over. Its second endpoint, ".../sse",
+ * sends the same objects as events; we follow what came.
  */
 #include "adapters/volcengine.h"
 
 #include "adapters/body.h"
+#include "adapters/event_reader.h"
 #include "adapters/json_audio.h"
 #include "adapters/samples.h"
 #include "core/base/err.h"
@@ -15,10 +17,12 @@ enum { CODE_AUDIO = 0, CODE_END = 20000000, ADDITIONS_BYTES = 64 * 1024 };
 
 struct state {
     struct adapter_call *call;
+    bool is_events;
     bool takes_samples; /* their WAV repeats its head with every part: samples are asked for instead */
     bool is_refused;    /* the object's code says failure: what it calls audio is none */
     bool is_begun;      /* some audio of the object has come */
     enum adapter_step step;
+    struct event_reader events;
     struct json_audio audio;
 };
 
@@ -257,14 +261,45 @@ static int on_object(void *ctx, struct span text, uint64_t audio_bytes)
     return keep_step(state, call->audio_bytes > 0 ? ADAPTER_DONE : adapter_fail(call, "no_audio", text));
 }
 
+enum adapter_step volcengine_v3_head(struct adapter_call *call, const struct adapter_reply *reply)
+{
+    static const char events[] = "text/event-stream";
+    struct state *state = call->state;
+    struct span type = reply->content_type;
+    state->is_events = type.len >= strlen(events) && strncasecmp(type.ptr, events, strlen(events)) == 0;
+    return ADAPTER_MORE;
+}
+
+static int feed_objects(void *ctx, struct span bytes)
+{
+    struct state *state = ctx;
+    const struct json_audio_sink sink = { .ctx = state, .on_audio = on_audio, .on_object = on_object };
+    if (json_audio_feed(&state->audio, bytes, &sink) != 0 && state->step == ADAPTER_MORE)
+        state->step = adapter_fail(state->call, "not_json", buf_span(&state->audio.text));
+    return state->step == ADAPTER_MORE ? 0 : ERR_STOPPED;
+}
+
+/* Its number says what the object's code says. */
+static int on_event(void *ctx, const struct event_head *event)
+{
+    struct state *state = ctx;
+    (void)event;
+    if (json_audio_is_between(&state->audio))
+        return 0;
+    return keep_step(state, adapter_fail(state->call, "not_json", buf_span(&state->audio.text)));
+}
+
 enum adapter_step volcengine_v3_feed(struct adapter_call *call, struct span piece)
 {
     struct state *state = call->state;
-    const struct json_audio_sink sink = { .ctx = state, .on_audio = on_audio, .on_object = on_object };
+    const struct event_sink sink = { .ctx = state, .on_data = feed_objects, .on_event = on_event };
 
-    if (state->step == ADAPTER_MORE && json_audio_feed(&state->audio, piece, &sink) != 0 &&
-        state->step == ADAPTER_MORE)
-        state->step = adapter_fail(call, "not_json", buf_span(&state->audio.text));
+    if (state->step != ADAPTER_MORE)
+        return state->step;
+    if (state->is_events)
+        (void)event_reader_feed(&state->events, piece, &sink);
+    else
+        (void)feed_objects(state, piece);
     return state->step;
 }
 

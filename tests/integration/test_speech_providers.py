@@ -45,6 +45,8 @@ TREE = Tree(
         speaker("qwen-file", "dashscope-cosyvoice", generation("a", "k1", stream=False)),
         speaker("volcengine", "volcengine", volcengine_v1("a", "k1", "k2"), volcengine_v1("b", "k3")),
         speaker("volcengine-v3", "volcengine", volcengine_v3("a", "k1", "k2"), volcengine_v3("b", "k3")),
+        speaker("volcengine-sse", "volcengine", at("like-volcengine-sse", "a", "k1", "k2", adapterParams={"api": "v3"}),
+                volcengine_v3("b", "k3")),
         speaker("volcengine-old", "volcengine", volcengine_v3("a", "k1", appid="4711")),
         speaker("openai", "openai", at("like-openai", "a", "k1")),
     ],
@@ -110,7 +112,8 @@ def test_ae4_chinese_text_comes_back_as_audio(gateway, providers, model, mount):
 
 
 OFFERED = [
-    *[(model, kind) for model in ("azure", "cosyvoice", "volcengine", "volcengine-v3") for kind in ("mp3", "opus", "wav", "pcm")],
+    *[(model, kind) for model in ("azure", "cosyvoice", "volcengine", "volcengine-v3", "volcengine-sse")
+      for kind in ("mp3", "opus", "wav", "pcm")],
     *[(model, kind) for model in ("qwen", "qwen-file") for kind in ("wav", "pcm")],
     *[("cosyvoice-file", kind) for kind in ("mp3", "opus", "wav", "pcm")],
     ("volcengine-old", "mp3"),
@@ -152,7 +155,7 @@ def test_text_that_has_to_be_split_is_one_file(gateway, providers, kind):
     assert len(event["attempts"]) == 1
 
 
-@pytest.mark.parametrize("model", ["azure", "cosyvoice", "volcengine-v3"])
+@pytest.mark.parametrize("model", ["azure", "cosyvoice", "volcengine-v3", "volcengine-sse"])
 def test_4096_chinese_characters_are_spoken(gateway, providers, model):
     reply = say(gateway, model, input=LONG)
     assert_sounds(reply, "mp3", LONG)
@@ -302,7 +305,7 @@ def test_audio_of_events_is_not_got_again_as_a_file(gateway, providers):
 
 
 @pytest.mark.parametrize("model, kind", [("azure", "mp3"), ("cosyvoice", "mp3"), ("cosyvoice", "wav"), ("qwen", "wav"),
-                                         ("volcengine-v3", "wav"), ("volcengine-v3", "mp3")])
+                                         ("volcengine-v3", "wav"), ("volcengine-v3", "mp3"), ("volcengine-sse", "mp3")])
 def test_audio_is_passed_on_before_the_provider_has_finished(gateway, providers, model, kind):
     providers.pause_s = 0.8
     text = LONG[:600]
@@ -331,7 +334,7 @@ MOVES_ON = {  # trouble with the first key: its verdict, and the key that is ask
 }
 
 
-@of_each_family
+@pytest.mark.parametrize("model", [*FAMILIES, "volcengine-sse"])
 @pytest.mark.parametrize("what", MOVES_ON)
 def test_a_failure_moves_on_as_its_words_mean(gateway, providers, model, what):
     verdict, next_key = MOVES_ON[what]
@@ -373,7 +376,7 @@ def test_an_unknown_voice_ends_the_chain_with_the_providers_words(gateway, provi
     assert len(providers.requests) == 1
 
 
-@pytest.mark.parametrize("model", ["cosyvoice", "volcengine", "volcengine-v3"])
+@pytest.mark.parametrize("model", ["cosyvoice", "volcengine", "volcengine-v3", "volcengine-sse"])
 def test_a_text_that_nobody_can_read_is_the_callers_mistake(gateway, providers, model):
     reply = say(gateway, model, input="？！…\U0001f600")
     assert reply.status == 400

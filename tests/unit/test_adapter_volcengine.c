@@ -309,6 +309,12 @@ END_TEST
 #define PART(base64) "{\"code\":0,\"message\":\"\",\"data\":\"" base64 "\"}\n"
 #define OVER "{\"code\":20000000,\"message\":\"ok\",\"data\":null,\"usage\":{\"text_words\":7}}\n"
 
+/* The same objects as events, as their second endpoint of v3 sends them. */
+#define EVENT(number, object) "event: " number "\ndata: " object "\n\n"
+#define PART_EVENT(base64) EVENT("352", "{\"code\":0,\"message\":\"\",\"data\":\"" base64 "\"}")
+#define OVER_EVENT \
+    EVENT("152", "{\"code\":20000000,\"message\":\"ok\",\"data\":null,\"usage\":{\"text_words\":7}}")
+
 static const struct {
     const char *what, *params, *body;
     enum adapter_step said;
@@ -344,6 +350,22 @@ static const struct {
     { "v3 failed, and has data", V3, "{\"code\":55000000,\"data\":\"SUQz\"}", ADAPTER_FAILED, "",
       "error_code", -1 },
     { "v3 a page", V3, "<html>", ADAPTER_FAILED, "", "not_json", -1 },
+    { "v3 events", V3,
+      PART_EVENT("SUQz") EVENT("351", "{\"code\":0,\"data\":null,\"sentence\":{\"text\":\"Hi\"}}")
+          PART_EVENT("c291bmQ=") OVER_EVENT,
+      ADAPTER_DONE, "ID3sound", NULL, 7 },
+    { "v3 events, of several lines", V3,
+      "event:352\r\n: comment\r\ndata:{\"code\":0,\r\ndata:\"data\":\"SUQz\"}\r\n\r\n" OVER_EVENT,
+      ADAPTER_DONE, "ID3", NULL, 7 },
+    { "v3 events, the last without its blank line", V3, PART_EVENT("SUQz") "data: {\"code\":20000000}\n",
+      ADAPTER_DONE, "ID3", NULL, -1 },
+    { "v3 events without an end", V3, PART_EVENT("SUQz"), ADAPTER_FAILED, "ID3", "no_end", -1 },
+    { "v3 events, an end without audio", V3, OVER_EVENT, ADAPTER_FAILED, "", "no_audio", 7 },
+    { "v3 an event that failed", V3, PART_EVENT("SUQz") EVENT("153", "{\"code\":55000000,\"message\":\"m\"}"),
+      ADAPTER_FAILED, "ID3", "error_code", -1 },
+    { "v3 an event of half an object", V3, PART_EVENT("SUQz") EVENT("352", "{\"code\":0"), ADAPTER_FAILED,
+      "ID3", "not_json", -1 },
+    { "v3 an event of words", V3, EVENT("352", "busy"), ADAPTER_FAILED, "", "not_json", -1 },
     { "v3 data that is no base64", V3, PART("SUQz") PART("*"), ADAPTER_FAILED, "ID3", "not_json", -1 },
 };
 
@@ -353,7 +375,9 @@ START_TEST(a_reply_is_read_however_it_is_cut)
     for (size_t step = 0; step <= body.len; step++) {
         struct driver d;
         driver_open(&d, "volcengine", ASK(""), replies[_i].params);
-        enum adapter_step said = driver_reply(&d, "application/json", body, step);
+        bool is_events = strncmp(replies[_i].body, "event:", 6) == 0;
+        enum adapter_step said =
+            driver_reply(&d, is_events ? "text/event-stream" : "application/json", body, step);
         ck_assert_msg(said == replies[_i].said && span_is(buf_span(&d.audio), replies[_i].audio),
                       "%s, %zu bytes at a time: %d, audio \"%.*s\"", replies[_i].what, step, said,
                       (int)d.audio.len, d.audio.len > 0 ? d.audio.data : "");

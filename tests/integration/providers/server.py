@@ -27,6 +27,7 @@ class Providers:
         "dashscope-generation": ("dashscope", "/api/v1/services/aigc/multimodal-generation/generation"),
         "volcengine-v1": ("volcengine", "/api/v1/tts"),
         "volcengine-v3": ("volcengine", "/api/v3/tts/unidirectional"),
+        "volcengine-sse": ("volcengine", "/api/v3/tts/unidirectional/sse"),
         "openai": ("openai", "/v1/audio/speech"),
     }
 

@@ -1,6 +1,6 @@
 """Volcengine's openspeech. v1: one object with all of the audio, of at most 1,024
-bytes of text. v3: a row of objects, some of them long lines. One code carries many
-failures; the words tell them apart."""
+bytes of text. v3: a row of objects, some of them long lines, or the same as events. One code
+carries many failures; the words tell them apart."""
 
 import base64
 import json
@@ -153,33 +153,41 @@ def _read_v3(request):
     return encoding, text, sound.tone(ENCODINGS[encoding], rate_hz, sound.seconds_of(text, speed))
 
 
-def _row(**members):
+def _line(_, **members):
     return json.dumps(members, ensure_ascii=False).encode() + b"\n"
 
 
-def _rows(request, text, audio):
+def _event(number, **members):
+    return b"event: %d\ndata: %s\n" % (number, _line(number, **members))
+
+
+def _rows(request, text, audio, row):
     for number, piece in enumerate(request.providers.pieces(audio, 90_000)):
-        yield _row(code=0, message="", data=base64.b64encode(piece).decode())
+        yield row(352, code=0, message="", data=base64.b64encode(piece).decode())
         if number == 0:
-            yield _row(code=0, message="", data=None, sentence={"text": text, "words": []})
-    yield _row(code=20000000, message="ok", data=None, usage={"text_words": len(text)})
+            yield row(351, code=0, message="", data=None, sentence={"text": text, "words": []})
+    yield row(152, code=20000000, message="ok", data=None, usage={"text_words": len(text)})
 
 
 def _answer_v3(request):
-    head = {"content-type": "application/json", "x-tt-logid": secrets.token_hex(16)}
+    is_sse = request.path.endswith("/sse")
+    head = {"content-type": "text/event-stream" if is_sse else "application/json", "x-tt-logid": secrets.token_hex(16)}
     try:
         encoding, text, audio = _read_v3(request)
     except Refused as refused:
         body = {"code": refused.code, "message": refused.message}
+        if is_sse and refused.status == 200:
+            return Reply(200, _event(153, **body), head)
+        head["content-type"] = "application/json"
         return Reply(refused.status, json.dumps(body if refused.status == 200 else {"header": {"reqid": ""} | body}).encode(), head)
     if encoding == "wav":  # the head again with every part
         raise AssertionError("WAV of v3 is no file")
-    return Reply(200, _rows(request, text, audio), head)
+    return Reply(200, _rows(request, text, audio, _event if is_sse else _line), head)
 
 
 def answer(request):
     if request.method == "POST" and request.path == "/api/v1/tts":
         return _answer_v1(request)
-    if request.method == "POST" and request.path == "/api/v3/tts/unidirectional":
+    if request.method == "POST" and request.path in ("/api/v3/tts/unidirectional", "/api/v3/tts/unidirectional/sse"):
         return _answer_v3(request)
     return Reply(404, b"404 page not found", {"content-type": "text/plain"})
