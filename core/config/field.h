@@ -76,6 +76,8 @@ struct record {
      */
     const struct field *other;
     const struct text_rule *other_name;
+    /* The member that names the adapter whose table says what FIELD_PARAMS below are; may be NULL. */
+    const char *adapter_member;
     /* Before and after the members; may be NULL. finish is for objects that stand in the document. */
     void (*prepare)(struct reader *reader, json_object *object);
     void (*finish)(struct reader *reader, void *into, json_object *object);

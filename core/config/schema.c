@@ -1,9 +1,20 @@
 #include "core/config/field.h"
 
+#include <stdio.h>
+
 #include "core/json/writer.h"
 
 static void write_record(struct json_writer *w, const struct record *record);
 static void write_type(struct json_writer *w, const struct field *field);
+
+static void write_names(struct json_writer *w, const char *member, const char *const *names)
+{
+    jw_key(w, member);
+    jw_begin_array(w);
+    for (; *names != NULL; names++)
+        jw_cstr(w, *names);
+    jw_end_array(w);
+}
 
 static void write_text(struct json_writer *w, const struct text_rule *rule, long long min, long long max)
 {
@@ -110,7 +121,7 @@ static void write_type(struct json_writer *w, const struct field *field)
     case FIELD_MAP:
         write_members_of_map(w, field);
         break;
-    case FIELD_PARAMS: /* which, depends on the provider */
+    case FIELD_PARAMS: /* which, is said where the provider is */
         jw_member_cstr(w, "type", "object");
         break;
     case FIELD_REFUSED:
@@ -138,10 +149,7 @@ static void write_required(struct json_writer *w, const struct record *record)
     jw_begin_array(w);
     for (size_t i = 0; record->one_of[i] != NULL; i++) {
         jw_begin_object(w);
-        jw_key(w, "required");
-        jw_begin_array(w);
-        jw_cstr(w, record->one_of[i]);
-        jw_end_array(w);
+        write_names(w, "required", (const char *const[]){ record->one_of[i], NULL });
         jw_end_object(w);
     }
     jw_end_array(w);
@@ -163,6 +171,131 @@ static void write_others(struct json_writer *w, const struct record *record)
     jw_end_object(w);
 }
 
+/* ---- parameters, by the adapters' tables ---- */
+
+static void write_number(struct json_writer *w, const char *name, double number)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.10g", number);
+    jw_key(w, name);
+    jw_raw(w, span_cstr(text));
+}
+
+static void write_param_text(struct json_writer *w, const struct adapter_param *param)
+{
+    jw_member_cstr(w, "type", "string");
+    jw_member_int(w, "minLength", param->min > 0 ? 1 : 0); /* of characters, as above */
+    jw_member_int(w, "maxLength", (long long)param->max);
+    jw_member_cstr(w, "pattern",
+                   param->kind == PARAM_NAME ? "^[!-~]*$" : "^[^\\u0000-\\u001f\\u007f-\\u009f]*$");
+}
+
+static void write_param(struct json_writer *w, const struct adapter_param *param)
+{
+    switch (param->kind) {
+    case PARAM_TEXT:
+    case PARAM_NAME:
+        write_param_text(w, param);
+        break;
+    case PARAM_CHOICE:
+        write_names(w, "enum", param->choices);
+        break;
+    case PARAM_WHOLE:
+    case PARAM_NUMBER:
+        jw_member_cstr(w, "type", param->kind == PARAM_WHOLE ? "integer" : "number");
+        write_number(w, "minimum", param->min);
+        write_number(w, "maximum", param->max);
+        break;
+    case PARAM_BOOL:
+        jw_member_cstr(w, "type", "boolean");
+        break;
+    case PARAM_JSON:
+        write_names(w, "type", (const char *const[]){ "object", "array", NULL });
+        break;
+    }
+    jw_member_cstr(w, "description", param->doc);
+}
+
+static void write_params(struct json_writer *w, const struct adapter *adapter)
+{
+    const struct adapter_param *param;
+    jw_key(w, "properties");
+    jw_begin_object(w);
+    for (size_t i = 0; (param = adapter_param(adapter, i)) != NULL; i++) {
+        if ((param->right & PARAM_BY_OPERATOR) == 0)
+            continue;
+        jw_key(w, param->name);
+        jw_begin_object(w);
+        write_param(w, param);
+        jw_end_object(w);
+    }
+    jw_end_object(w);
+    jw_member_bool(w, "additionalProperties", false);
+}
+
+static bool leads_to_params(const struct field *field)
+{
+    for (size_t i = 0; field->record != NULL && i < field->record->n_fields; i++)
+        if (leads_to_params(&field->record->fields[i]))
+            return true;
+    return field->kind == FIELD_PARAMS;
+}
+
+/* The members of a record that lead to parameters, down to these. */
+static void write_way_to_params(struct json_writer *w, const struct record *record,
+                                const struct adapter *adapter)
+{
+    jw_key(w, "properties");
+    jw_begin_object(w);
+    for (size_t i = 0; i < record->n_fields; i++) {
+        const struct field *field = &record->fields[i];
+        if (!leads_to_params(field))
+            continue;
+        jw_key(w, field->name);
+        jw_begin_object(w);
+        if (field->kind == FIELD_PARAMS) {
+            write_params(w, adapter);
+        } else {
+            jw_key(w, "items");
+            jw_begin_object(w);
+            write_way_to_params(w, field->record, adapter);
+            jw_end_object(w);
+        }
+        jw_end_object(w);
+    }
+    jw_end_object(w);
+}
+
+/* One condition for each adapter: if the record names it, its table holds. */
+static void write_adapters(struct json_writer *w, const struct record *record)
+{
+    const char *name;
+    jw_key(w, "allOf");
+    jw_begin_array(w);
+    for (size_t i = 0; (name = adapter_name(i)) != NULL; i++) {
+        jw_begin_object(w);
+        jw_key(w, "if");
+        jw_begin_object(w);
+        jw_key(w, "properties");
+        jw_begin_object(w);
+        jw_key(w, record->adapter_member);
+        jw_begin_object(w);
+        jw_member_cstr(w, "const", name);
+        jw_end_object(w);
+        jw_end_object(w);
+        write_names(w, "required", (const char *const[]){ record->adapter_member, NULL });
+        jw_end_object(w);
+        jw_key(w, "then");
+        jw_begin_object(w);
+        write_way_to_params(w, record, adapter_find(span_cstr(name)));
+        jw_end_object(w);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+}
+
+/* ---- records ---- */
+
 static void write_record(struct json_writer *w, const struct record *record)
 {
     jw_member_cstr(w, "type", "object");
@@ -179,6 +312,8 @@ static void write_record(struct json_writer *w, const struct record *record)
     jw_end_object(w);
     write_others(w, record);
     write_required(w, record);
+    if (record->adapter_member != NULL)
+        write_adapters(w, record);
 }
 
 void entry_schema(enum entry_id id, struct buf *out)

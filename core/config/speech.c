@@ -164,6 +164,7 @@ static const struct record model_record = {
     .fields = model_fields,
     .n_fields = COUNT(model_fields),
     .name_land = offsetof(struct snap_model, name),
+    .adapter_member = "provider",
     .prepare = prepare_model,
     .finish = finish_model,
 };

@@ -9,6 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,6 +159,44 @@ def test_config_schema_is_json_schema_with_valid_patterns(entry):
 
     for pattern in patterns(schema):
         re.compile(pattern)
+
+
+SPEAKERS = [  # provider, what else its upstream has, its adapterParams, the member at fault if there is one
+    ("openai", {}, {"model": "tts-1", "defaultVoice": "alloy"}, None),
+    ("openai", {}, {"style": "calm"}, "style"),
+    ("azure", {"region": "eastus"}, {"style": "calm", "styleDegree": 0.01, "role": "Girl", "disableSsml": False}, None),
+    ("azure", {"region": "eastus"}, {"styleDegree": 2.01}, "styleDegree"),
+    ("azure", {"region": "eastus"}, {"role": "Man"}, "role"),
+    ("azure", {"region": "eastus"}, {"style": "two words"}, "style"),
+    ("azure", {"region": "eastus"}, {"pitch": "+2st\x07"}, "pitch"),
+    ("azure", {"region": "eastus"}, {"disableSsml": "yes"}, "disableSsml"),
+    ("azure", {"region": "eastus"}, {"outputFormat": "mp3"}, "outputFormat"),
+    ("dashscope-cosyvoice", {}, {"model": "cosyvoice-v3-flash", "volume": 100, "language_hints": ["en"]}, None),
+    ("dashscope-cosyvoice", {}, {"model": "cosyvoice-v3-flash", "volume": 101}, "volume"),
+    ("dashscope-cosyvoice", {}, {"model": "cosyvoice-v3-flash", "volume": 1.5}, "volume"),
+    ("dashscope-cosyvoice", {}, {"model": "cosyvoice-v3-flash", "language_hints": "en"}, "language_hints"),
+    ("volcengine", {}, {"appid": "1", "api": "v1"}, None),
+    ("volcengine", {}, {"appid": "1", "api": "v2"}, "api"),
+    ("volcengine", {}, {"appid": ""}, "appid"),
+    ("volcengine", {}, {"api": "v3", "pitch": -13}, "pitch"),
+    ("elevenlabs", {}, {"seed": 4294967295, "stability": 0.5}, None),
+    ("elevenlabs", {}, {"seed": 4294967296}, "seed"),
+]
+
+
+@pytest.mark.parametrize("provider, members, params, fault", SPEAKERS)
+def test_config_schema_and_config_check_say_the_same_of_parameters(provider, members, params, fault):
+    upstream = {"keys": [{"id": "k1", "ciphertext": SEALED}], "adapterParams": params} | members
+    tree = {"llm": {"models": {}}, "tts": {"models": {"m": {"provider": provider, "upstreams": [upstream]}}}}
+    validator = jsonschema.Draft202012Validator(json.loads(ctl("config", "schema").stdout))
+    validator.check_schema(validator.schema)
+    errors = [(error.json_path, error.message) for error in validator.iter_errors(tree)]
+    done = ctl("config", "check", stdin=json.dumps(tree))
+    if fault is None:
+        assert (errors, done.stderr) == ([], "")
+        return
+    assert len(errors) == 1 and fault in "".join(errors[0])
+    assert f"/tts/models/m/upstreams/0/adapterParams/{fault}: " in done.stderr
 
 
 def test_config_get_without_a_document_is_refused(tmp_path):

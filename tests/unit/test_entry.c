@@ -842,6 +842,40 @@ START_TEST(the_schema_has_the_fields_with_their_bounds_and_defaults)
 }
 END_TEST
 
+/* Each row of each adapter's table that an operator may set, under the condition of its provider. */
+START_TEST(the_schema_has_the_parameters_of_every_adapter)
+{
+    const char *name;
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    entry_schema(ENTRY_LLM_ROUTER_CONFIG, &text);
+    buf_append_char(&text, '\0');
+    json_object *schema = json_tokener_parse(text.data);
+    ck_assert_ptr_nonnull(schema);
+    json_object *conditions = at(schema, "/properties/tts/properties/models/additionalProperties/allOf");
+    for (size_t i = 0; (name = adapter_name(i)) != NULL; i++) {
+        const struct adapter *adapter = adapter_find(span_cstr(name));
+        const struct adapter_param *param;
+        json_object *condition = json_object_array_get_idx(conditions, i);
+        ck_assert_str_eq(json_object_get_string(at(condition, "/if/properties/provider/const")), name);
+        json_object *params = at(condition, "/then/properties/upstreams/items/properties/adapterParams");
+        ck_assert_int_eq(json_object_get_boolean(at(params, "/additionalProperties")), 0);
+        for (size_t n = 0; (param = adapter_param(adapter, n)) != NULL; n++) {
+            json_object *row = NULL;
+            ck_assert_msg(json_object_object_get_ex(at(params, "/properties"), param->name, &row),
+                          "%s has no %s", name, param->name);
+            ck_assert_str_eq(json_object_get_string(at(row, "/description")), param->doc);
+            if (param->kind == PARAM_NUMBER || param->kind == PARAM_WHOLE) {
+                ck_assert_double_eq(json_object_get_double(at(row, "/minimum")), param->min);
+                ck_assert_double_eq(json_object_get_double(at(row, "/maximum")), param->max);
+            }
+        }
+    }
+    json_object_put(schema);
+    buf_free(&text);
+}
+END_TEST
+
 START_TEST(the_manual_names_every_field)
 {
     struct buf text;
@@ -890,6 +924,7 @@ int main(void)
     tcase_add_test(tests, every_row_is_complete);
     tcase_add_test(tests, entries_are_found_by_name);
     tcase_add_test(tests, the_schema_has_the_fields_with_their_bounds_and_defaults);
+    tcase_add_test(tests, the_schema_has_the_parameters_of_every_adapter);
     tcase_add_test(tests, the_manual_names_every_field);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
