@@ -36,18 +36,20 @@ static bool is_allowed(uint32_t code)
 
 void ssml_escape(struct buf *out, struct span text)
 {
+    const char *kept = text.ptr; /* from here on nothing has been written yet */
     while (text.len > 0) {
-        struct span before = text;
+        const char *at = text.ptr;
         uint32_t code = character_take(&text);
-        struct span written = span_of(before.ptr, before.len - text.len);
+        if (code > '>' && code < 0xFFFD)
+            continue; /* nearly all of a text */
         const char *entity = entity_of(code);
-        if (entity != NULL)
-            buf_append_cstr(out, entity);
-        else if (code == 0xFFFD)
-            buf_append_cstr(out, "\xEF\xBF\xBD");
-        else if (is_allowed(code))
-            buf_append_span(out, written);
+        if (entity == NULL && code != 0xFFFD && is_allowed(code))
+            continue;
+        buf_append(out, kept, (size_t)(at - kept));
+        buf_append_cstr(out, entity != NULL ? entity : code == 0xFFFD ? "\xEF\xBF\xBD" : "");
+        kept = text.ptr;
     }
+    buf_append(out, kept, (size_t)(text.ptr - kept));
 }
 
 bool ssml_has_text(struct span text)

@@ -150,7 +150,21 @@ static const unsigned char *skip_plain(const unsigned char *p, const unsigned ch
 
 static bool is_hex(unsigned char c)
 {
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+    return ((unsigned)c - '0' < 10) | ((unsigned)(c | 0x20) - 'a' < 6);
+}
+
+/* Behind "\\u"; leaves s->p behind the digits. */
+static int read_hex4(struct scanner *s)
+{
+    const unsigned char *p = s->p;
+    /* All four at once: which of them are letters nobody can predict. */
+    if (s->end - p >= 4 && (is_hex(p[0]) & is_hex(p[1]) & is_hex(p[2]) & is_hex(p[3])) != 0) {
+        s->p += 4;
+        return 0;
+    }
+    while (s->p < s->end && is_hex(*s->p))
+        s->p++;
+    return s->p == s->end ? end_early(s) : refuse(s, "expected four hex digits");
 }
 
 /* At a backslash; leaves s->p behind the escape. */
@@ -159,26 +173,25 @@ static int read_escape(struct scanner *s)
     s->p++;
     if (s->p == s->end)
         return end_early(s);
-    if (*s->p == '\0' || strchr("\"\\/bfnrtu", *s->p) == NULL)
-        return refuse(s, "no such escape");
-    if (*s->p++ != 'u')
-        return 0;
-    for (int i = 0; i < 4; i++, s->p++) {
-        if (s->p == s->end)
-            return end_early(s);
-        if (!is_hex(*s->p))
-            return refuse(s, "expected four hex digits");
+    unsigned char c = *s->p;
+    if (c == 'u') {
+        s->p++;
+        return read_hex4(s);
     }
+    if (c == '\0' || strchr("\"\\/bfnrt", c) == NULL)
+        return refuse(s, "no such escape");
+    s->p++;
     return 0;
 }
 
-/* At a byte beyond ASCII; leaves s->p behind the character. */
+/* At a byte beyond ASCII; leaves s->p behind the characters there. */
 static int read_utf8(struct scanner *s)
 {
+    s->p += utf8_skip(s->p, (size_t)(s->end - s->p));
+    if (s->p == s->end || *s->p < 0x80)
+        return 0;
     size_t need, n = utf8_prefix(s->p, (size_t)(s->end - s->p), &need);
     s->p += n;
-    if (need != 0 && n == need)
-        return 0;
     if (need != 0 && s->p == s->end)
         return end_early(s);
     return refuse(s, "not UTF-8");

@@ -9,39 +9,35 @@
 
 static const uint32_t REPLACEMENT = 0xFFFD;
 
-/* What may follow a first byte: RFC 3629, section 4. Only the second byte has a
- * range of its own, which is where overlong forms, surrogates and what lies
- * beyond U+10FFFF are kept out. */
-struct lead {
-    unsigned char first, last; /* of the first byte */
-    unsigned char need;
-    unsigned char low, high; /* of the second byte */
-};
-
-static const struct lead LEADS[] = {
-    { 0xC2, 0xDF, 2, 0x80, 0xBF }, { 0xE0, 0xE0, 3, 0xA0, 0xBF }, { 0xE1, 0xEC, 3, 0x80, 0xBF },
-    { 0xED, 0xED, 3, 0x80, 0x9F }, { 0xEE, 0xEF, 3, 0x80, 0xBF }, { 0xF0, 0xF0, 4, 0x90, 0xBF },
-    { 0xF1, 0xF3, 4, 0x80, 0xBF }, { 0xF4, 0xF4, 4, 0x80, 0x8F },
-};
+/* Of the second byte, after some first bytes only a part is allowed, which is where overlong forms,
+ * surrogates and what lies beyond U+10FFFF are kept out: RFC 3629, section 4. */
+static bool is_second(unsigned char first, unsigned char second)
+{
+    unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    return second >= low && second <= high;
+}
 
 size_t utf8_prefix(const unsigned char *p, size_t room, size_t *need)
 {
-    const struct lead *lead = NULL;
-    *need = p[0] < 0x80;
-    if (*need != 0)
-        return 1;
-    for (size_t i = 0; i < sizeof(LEADS) / sizeof(LEADS[0]) && lead == NULL; i++)
-        if (p[0] >= LEADS[i].first && p[0] <= LEADS[i].last)
-            lead = &LEADS[i];
-    if (lead == NULL)
-        return 0;
-    *need = lead->need;
-    if (room < 2 || p[1] < lead->low || p[1] > lead->high)
+    unsigned char first = p[0];
+    *need = first < 0x80 ? 1 : first < 0xC2 || first > 0xF4 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    if (*need < 2)
+        return *need;
+    if (room < 2 || !is_second(first, p[1]))
         return 1;
     size_t n = 2;
-    while (n < lead->need && n < room && (p[n] & 0xC0) == 0x80)
+    while (n < *need && n < room && (p[n] & 0xC0) == 0x80)
         n++;
     return n;
+}
+
+size_t utf8_skip(const unsigned char *p, size_t len)
+{
+    size_t at = 0, need, n;
+    while (at < len && p[at] >= 0x80 && (n = utf8_prefix(p + at, len - at, &need)) == need && need != 0)
+        at += n;
+    return at;
 }
 
 size_t utf8_encode(uint32_t code, char out[UTF8_BYTES_MAX])
@@ -50,24 +46,34 @@ size_t utf8_encode(uint32_t code, char out[UTF8_BYTES_MAX])
         out[0] = (char)code;
         return 1;
     }
-    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const unsigned char marks[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
-    for (size_t i = n - 1; i > 0; i--) {
-        out[i] = (char)(0x80 | (code & 0x3F));
-        code >>= 6;
+    if (code < 0x800) {
+        out[0] = (char)(0xC0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3F));
+        return 2;
     }
-    out[0] = (char)(marks[n] | code);
-    return n;
+    if (code < 0x10000) {
+        out[0] = (char)(0xE0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3F));
+        out[2] = (char)(0x80 | (code & 0x3F));
+        return 3;
+    }
+    out[0] = (char)(0xF0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3F));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3F));
+    out[3] = (char)(0x80 | (code & 0x3F));
+    return 4;
+}
+
+/* Without a branch, which digits would make a coin toss: letters have bit 6 set, and end in 1 to 6. */
+static uint32_t hex1(char digit)
+{
+    uint32_t c = (unsigned char)digit;
+    return (c & 0x0F) + 9 * (c >> 6);
 }
 
 static uint32_t hex4(const char *p)
 {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++) {
-        uint32_t c = (unsigned char)p[i];
-        value = value * 16 + (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-    }
-    return value;
+    return hex1(p[0]) << 12 | hex1(p[1]) << 8 | hex1(p[2]) << 4 | hex1(p[3]);
 }
 
 static bool is_escaped_low_surrogate(const char *p, const char *end)
@@ -75,30 +81,33 @@ static bool is_escaped_low_surrogate(const char *p, const char *end)
     return end - p >= 6 && p[0] == '\\' && p[1] == 'u' && hex4(p + 2) >= 0xDC00 && hex4(p + 2) <= 0xDFFF;
 }
 
-size_t json_chars_next(struct json_chars *chars, char out[UTF8_BYTES_MAX])
+/* The character of the escape at p, which is left behind it. */
+static inline uint32_t take_escape(const char **p, const char *end)
 {
     static const char written[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    const char *escape = *p;
+    if (escape[1] != 'u') {
+        *p = escape + 2;
+        return (unsigned char)meant[strchr(written, escape[1]) - written];
+    }
+    uint32_t code = hex4(escape + 2);
+    *p = escape + 6;
+    if (code < 0xD800 || code > 0xDFFF)
+        return code;
+    if (code > 0xDBFF || !is_escaped_low_surrogate(*p, end))
+        return REPLACEMENT;
+    *p = escape + 12;
+    return 0x10000 + ((code - 0xD800) << 10) + (hex4(escape + 8) - 0xDC00);
+}
+
+size_t json_chars_next(struct json_chars *chars, char out[UTF8_BYTES_MAX])
+{
     if (chars->p == chars->end)
         return 0;
+    if (*chars->p == '\\')
+        return utf8_encode(take_escape(&chars->p, chars->end), out);
     out[0] = *chars->p++;
-    if (out[0] != '\\')
-        return 1;
-    char c = *chars->p++;
-    if (c != 'u') {
-        out[0] = meant[strchr(written, c) - written];
-        return 1;
-    }
-    uint32_t code = hex4(chars->p);
-    chars->p += 4;
-    if (code >= 0xD800 && code <= 0xDFFF) {
-        if (code < 0xDC00 && is_escaped_low_surrogate(chars->p, chars->end)) {
-            code = 0x10000 + ((code - 0xD800) << 10) + (hex4(chars->p + 2) - 0xDC00);
-            chars->p += 6;
-        } else {
-            code = REPLACEMENT;
-        }
-    }
-    return utf8_encode(code, out);
+    return 1;
 }
 
 static bool has_escape(struct span inner)
@@ -142,17 +151,17 @@ struct span json_decode(struct arena *arena, struct span raw)
     /* No escape is shorter than what it stands for. */
     char *text = arena_alloc(arena, inner.len + 1);
     size_t len = 0;
-    char piece[UTF8_BYTES_MAX];
-    struct json_chars chars = json_chars_of(inner);
-    while (chars.p < chars.end) {
-        const char *escape = memchr(chars.p, '\\', (size_t)(chars.end - chars.p));
-        size_t plain = (size_t)((escape == NULL ? chars.end : escape) - chars.p);
-        memcpy(text + len, chars.p, plain);
+    const char *p = inner.ptr, *end = inner.ptr + inner.len;
+    while (p < end) {
+        if (*p == '\\') {
+            len += utf8_encode(take_escape(&p, end), text + len);
+            continue;
+        }
+        const char *escape = memchr(p, '\\', (size_t)(end - p));
+        size_t plain = (size_t)((escape == NULL ? end : escape) - p);
+        memcpy(text + len, p, plain);
         len += plain;
-        chars.p += plain;
-        size_t n = json_chars_next(&chars, piece);
-        memcpy(text + len, piece, n);
-        len += n;
+        p += plain;
     }
     text[len] = '\0';
     return span_of(text, len);

@@ -16,6 +16,10 @@ enum { UTF8_BYTES_MAX = 4 };
  * none; the character is whole exactly when the result is *need and not 0. */
 size_t utf8_prefix(const unsigned char *p, size_t room, size_t *need);
 
+/* How many of the `len` bytes at `p` are well-formed characters beyond ASCII, up to the first byte that is
+ * not of one. */
+size_t utf8_skip(const unsigned char *p, size_t len);
+
 /* Writes a code point below 0x110000 that is no surrogate; returns its bytes. */
 size_t utf8_encode(uint32_t code, char out[UTF8_BYTES_MAX]);
 

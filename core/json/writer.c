@@ -18,12 +18,37 @@ static void put_text(struct buf *out, const char *text)
     put(out, text, strlen(text));
 }
 
+/* U+2028 and U+2029, in well-formed text: they end lines in JavaScript. */
+static bool is_line_end(const unsigned char *p)
+{
+    return p[0] == 0xE2 && p[1] == 0x80 && (p[2] == 0xA8 || p[2] == 0xA9);
+}
+
+/* The bytes at `p` that stand for themselves and are beyond ASCII; 0xE2 begins some characters, and
+ * continues none. */
+static size_t count_plain_wide(const unsigned char *p, size_t len)
+{
+    size_t n = utf8_skip(p, len);
+    const unsigned char *at = p, *end = p + n;
+    while ((at = memchr(at, 0xE2, (size_t)(end - at))) != NULL) {
+        if (is_line_end(at))
+            return (size_t)(at - p);
+        at += 3;
+    }
+    return n;
+}
+
 /* The bytes at `p` that stand for themselves. */
 static size_t count_plain(const unsigned char *p, size_t len)
 {
-    size_t n = 0;
-    while (n < len && p[n] >= 0x20 && p[n] < 0x80 && p[n] != '"' && p[n] != '\\')
-        n++;
+    size_t n = 0, before;
+    do {
+        before = n;
+        while (n < len && p[n] >= 0x20 && p[n] < 0x80 && p[n] != '"' && p[n] != '\\')
+            n++;
+        if (n < len && p[n] >= 0x80)
+            n += count_plain_wide(p + n, len - n);
+    } while (n > before);
     return n;
 }
 
@@ -39,17 +64,13 @@ static void put_ascii_escape(struct buf *out, unsigned char c)
     put_text(out, escape);
 }
 
-/* One character beyond ASCII, or what is wrongly there instead of one. Returns
- * the bytes it took. */
-static size_t put_character(struct buf *out, const unsigned char *p, size_t len)
+/* What stands for itself neither in ASCII nor beyond: a line's end, or what is no character. Returns the
+ * bytes it took. */
+static size_t put_strange(struct buf *out, const unsigned char *p, size_t len)
 {
     size_t need, n = utf8_prefix(p, len, &need);
-    if (need == 0 || n != need)
-        put_text(out, "\xEF\xBF\xBD");
-    else if (n == 3 && p[0] == 0xE2 && p[1] == 0x80 && (p[2] == 0xA8 || p[2] == 0xA9))
-        put_text(out, p[2] == 0xA8 ? "\\u2028" : "\\u2029");
-    else
-        put(out, (const char *)p, n);
+    bool is_whole = need != 0 && n == need;
+    put_text(out, !is_whole ? "\xEF\xBF\xBD" : p[2] == 0xA8 ? "\\u2028" : "\\u2029");
     return n == 0 ? 1 : n;
 }
 
@@ -66,7 +87,7 @@ void json_escape(struct buf *out, struct span text)
         if (p[at] < 0x80)
             put_ascii_escape(out, p[at++]);
         else
-            at += put_character(out, p + at, text.len - at);
+            at += put_strange(out, p + at, text.len - at);
     }
 }
 

@@ -485,6 +485,37 @@ START_TEST(decodes_strings)
 }
 END_TEST
 
+/* Which code point the first character is, by arithmetic. */
+static unsigned code_of(struct span text)
+{
+    const unsigned char *p = (const unsigned char *)text.ptr;
+    unsigned code = text.len == 1 ? p[0] : p[0] & (0xFFu >> (text.len + 1));
+    for (size_t i = 1; i < text.len; i++)
+        code = code << 6 | (p[i] & 0x3F);
+    return code;
+}
+
+START_TEST(decodes_every_escaped_code_point)
+{
+    struct arena *arena = arena_new();
+    for (unsigned code = 0; code <= 0x10FFFF; code += code < 0x10000 ? 1 : 61) {
+        char raw[16];
+        unsigned high = 0xD800 + (code >> 10) - 0x40, low = 0xDC00 + (code & 0x3FF);
+        if (code >= 0xD800 && code <= 0xDFFF)
+            continue;
+        if (code >= 0x10000)
+            snprintf(raw, sizeof(raw), "\"\\u%04x\\u%04X\"", high, low);
+        else
+            snprintf(raw, sizeof(raw), code % 2 == 0 ? "\"\\u%04x\"" : "\"\\u%04X\"", code);
+        struct span text = json_decode(arena, span_cstr(raw));
+        ck_assert_msg(is_utf8(text) && code_of(text) == code, "%s became U+%04X", raw, code_of(text));
+        ck_assert_msg(scan_plain(span_cstr(raw), 0, NULL) == 0, "%s is refused", raw);
+        arena_reset(arena);
+    }
+    arena_free(arena);
+}
+END_TEST
+
 START_TEST(compares_strings_decoded)
 {
     bool has_nul = memchr(DECODED[_i].text.ptr, '\0', DECODED[_i].text.len) != NULL;
@@ -636,6 +667,7 @@ int main(void)
     tcase_add_test(paths, leaves_the_results_alone_when_the_text_is_refused);
     tcase_add_loop_test(values, decodes_strings, 0, (int)COUNT(DECODED));
     tcase_add_loop_test(values, copies_strings_into_a_bounded_place, 0, (int)COUNT(COPIES));
+    tcase_add_test(values, decodes_every_escaped_code_point);
     tcase_add_loop_test(values, compares_strings_decoded, 0, (int)COUNT(DECODED));
     tcase_add_loop_test(values, reads_integers_that_fit, 0, (int)COUNT(INTEGERS));
     tcase_add_loop_test(values, reads_numbers_as_doubles, 0, (int)(sizeof(NUMBERS) / sizeof(NUMBERS[0])));

@@ -1,4 +1,5 @@
 #include <check.h>
+#include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,30 @@ START_TEST(escapes_what_must_be_and_repairs_what_is_no_utf8)
 }
 END_TEST
 
+/* Whatever stands around it: runs of plain characters are written at once. */
+START_TEST(escapes_alike_wherever_it_stands)
+{
+    static const char *const around[] = { "a", "\xC3\xA9", "\xE5\xAD\x97", "\xE2\x80\xAA",
+                                          "\xF0\x9F\x98\x80" };
+    for (size_t i = 0; i < COUNT(around); i++) {
+        for (size_t n = 0; n < 10; n++) {
+            char text[128] = "", expected[192] = "";
+            size_t len = n * strlen(around[i]);
+            for (size_t k = 0; k < n; k++)
+                strcat(text, around[i]);
+            snprintf(expected, sizeof(expected), "%s%s%s", text, ESCAPES[_i].escaped, around[i]);
+            memcpy(text + len, ESCAPES[_i].text.ptr, ESCAPES[_i].text.len);
+            len += ESCAPES[_i].text.len;
+            memcpy(text + len, around[i], strlen(around[i]));
+            buf_clear(&out);
+            json_escape(&out, span_of(text, len + strlen(around[i])));
+            ck_assert_msg(span_is(buf_span(&out), expected), "row %d behind %zu times %s: wrote %.*s", _i, n,
+                          around[i], (int)out.len, out.data);
+        }
+    }
+}
+END_TEST
+
 START_TEST(writes_valid_json_for_any_two_bytes)
 {
     for (unsigned first = 0; first < 256; first++) {
@@ -185,6 +210,7 @@ int main(void)
     tcase_add_test(tests, writes_the_extreme_numbers);
     tcase_add_test(tests, writes_a_member_in_one_call);
     tcase_add_loop_test(tests, escapes_what_must_be_and_repairs_what_is_no_utf8, 0, (int)COUNT(ESCAPES));
+    tcase_add_loop_test(tests, escapes_alike_wherever_it_stands, 0, (int)COUNT(ESCAPES));
     tcase_add_test(tests, writes_valid_json_for_any_two_bytes);
     tcase_add_test(tests, gives_back_what_was_written);
     tcase_add_test(tests, writes_nothing_after_what_did_not_fit);
