@@ -276,6 +276,10 @@ def test_ssml_and_json_in_parameters_go_nowhere(gateway, providers, model):
         assert reply.status == 400, f"{name}: {reply.body}"
         assert reply.json()["error"]["param"] == f"extra_body.{name}"
     assert not providers.requests
+    for name in EXTRAS[model]:  # without a blank it may be a name
+        reply = say(gateway, model, extra_body={name: "\"/><x/>'},\\"})
+        assert reply.status == 400 or [request.said for request in providers.requests] == [TEXT], name
+        providers.requests.clear()
 
 
 def test_ssml_that_the_caller_wrote_goes_on_as_it_is(gateway, providers):
