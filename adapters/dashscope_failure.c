@@ -41,7 +41,7 @@ static const struct failure_rule rules[] = {
     { .status = 403, .last_status = 404, .class = ADAPTER_CONFIG },
     { .status = 408, .class = ADAPTER_SERVER },
     { .status = 413, .class = ADAPTER_CLIENT, .param = "input" },
-    { .status = 415, .class = ADAPTER_CLIENT },
+    { .status = 415, .class = ADAPTER_CONFIG }, /* of what we write ourselves */
     { .status = 429, .class = ADAPTER_RATE },
     { .status = 500, .last_status = 599, .class = ADAPTER_SERVER },
 };
