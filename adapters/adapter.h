@@ -213,7 +213,8 @@ struct adapter {
     size_t n_common_formats; /* those before the provider's own names, which are taken, but not listed
                               * where another is refused; 0: all */
     unsigned skills;
-    size_t text_max; /* of `input`, in text_unit; 0: the dialect's bound is enough */
+    bool speaks_as_callers; /* its refusals are what callers expect: they go on as they were written */
+    size_t text_max;        /* of `input`, in text_unit; 0: the dialect's bound is enough */
     enum text_unit text_unit;
 
     /* The URL of an upstream: its base_url, or one that is made. NULL with *fault:

@@ -278,6 +278,7 @@ const struct adapter adapter_openai = {
     .formats = formats,
     .n_formats = sizeof(formats) / sizeof(formats[0]),
     .skills = ADAPTER_SPEED | ADAPTER_INSTRUCTIONS | ADAPTER_CUSTOM_VOICE,
+    .speaks_as_callers = true,
     .endpoint = find_endpoint,
     .begin = begin,
     .head = head,

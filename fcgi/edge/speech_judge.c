@@ -3,6 +3,7 @@
  * transport's. */
 #include "fcgi/edge/speech_internal.h"
 
+#include "core/json/scan.h"
 #include "core/log/log.h"
 #include "core/route/signature.h"
 
@@ -36,6 +37,29 @@ static void write_refusal(struct speech_attempt *s, const struct adapter_opinion
     out->refusal_type = span_cstr("application/json");
     out->refusal_body = attempt_keep(&s->base, buf_span(&body));
     buf_free(&body);
+}
+
+/* The same in the provider's own status and words, without what looks like a
+ * credential. False: these are no refusal as callers know them. */
+static bool pass_refusal(struct speech_attempt *s, struct span body, struct attempt_outcome *out)
+{
+    static const struct json_want want = { "error.message", false };
+    struct json_value message;
+    struct buf clean;
+
+    if (!s->order.adapter->speaks_as_callers || s->base.is_failed_cut)
+        return false;
+    buf_init(&clean, 2 * SIGNATURE_BODY_MAX);
+    log_redact(&clean, body, clean.limit);
+    bool is_one =
+        json_find(buf_span(&clean), &want, 1, 0, &message, NULL) == 0 && message.kind == JSON_KIND_STRING;
+    if (is_one) {
+        out->refusal_status = s->base.status;
+        out->refusal_type = span_cstr("application/json");
+        out->refusal_body = attempt_keep(&s->base, buf_span(&clean));
+    }
+    buf_free(&clean);
+    return is_one;
 }
 
 /* A reply that says it failed, inside a 2xx or not. */
@@ -78,7 +102,7 @@ static void judge_reply(struct speech_attempt *s, struct span body, bool is_in_b
     a->event->reason = is_known ? opinion.rule : common.signature;
     a->event->provider_code = attempt_redact(a, opinion.code, LOG_TEXT_BYTES);
     *message = attempt_keep(a, opinion.message);
-    if (out->verdict == VERDICT_CLIENT)
+    if (out->verdict == VERDICT_CLIENT && (is_in_band || !pass_refusal(s, body, out)))
         write_refusal(s, &opinion, out);
 }
 

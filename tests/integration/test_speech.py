@@ -292,18 +292,32 @@ def test_a_timeout_ends_the_chain_where_the_model_says_so(gateway):
 
 
 @at_each_mount
-@pytest.mark.parametrize("status", [400, 422])
-def test_a_callers_mistake_ends_the_chain_with_400(gateway, mount, status):
-    gateway.script("two", "a1", answer(status, error("Voice `x` is unknown.", "invalid_request_error", None, "voice")))
-    reply = gateway.say("two", mount, voice="x")
-    assert_error(reply, mount, 400, "invalid_request" if mount == "/v1" else "BAD_REQUEST")
-    body = reply.json()
-    assert (body["error"]["message"] if mount == "/v1" else body["message"]) == "Voice `x` is unknown."
-    if mount == "/v1":
-        assert body["error"]["param"] == "voice"
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_callers_mistake_ends_the_chain_with_the_upstreams_own_refusal(gateway, mount, status):
+    """It is in the caller's dialect already, at both mounts as with completions."""
+    refusal = '{ "error": {"message":"Voice `x` is unknown.","type":"invalid_request_error","param":"voice","code":"no_voice"}}\n'
+    gateway.script("once", "k1", answer(status, refusal))
+    reply = gateway.say("once", mount, voice="x")
+    assert (reply.status, reply.body) == (status, refusal.encode())
+    assert reply.headers["content-type"] == "application/json"
     assert len(gateway.upstream.records) == 1
     event = gateway.event(reply)
-    assert (event["end"], event["status"], event["attempts"][0]["verdict"]) == ("refused", 400, "client")
+    assert (event["end"], event["status"], event["attempts"][0]["verdict"]) == ("refused", status, "client")
+
+
+@at_each_mount
+@pytest.mark.parametrize("body", ["<html>", "{}", '{"error":"no"}', '{"error":{"message":"' + "x" * 9000 + '"}}', ""])
+def test_a_refusal_in_a_form_that_callers_do_not_know_is_ours(gateway, mount, body):
+    gateway.script("one", "k1", answer(400, body))
+    assert_error(gateway.say("one", mount), mount, 400, "invalid_request" if mount == "/v1" else "BAD_REQUEST")
+
+
+@at_each_mount
+def test_a_refusal_inside_a_2xx_is_ours(gateway, mount):
+    refusal = error("The input is too long.", "invalid_request_error", "context_length_exceeded")
+    gateway.script("one", "k1", answer(200, refusal, JSON))
+    assert_error(gateway.say("one", mount), mount, 400, "invalid_request" if mount == "/v1" else "BAD_REQUEST")
+    assert len(gateway.upstream.records) == 1
 
 
 def test_a_refusal_does_not_carry_a_key(gateway):
@@ -332,7 +346,7 @@ def test_a_model_that_an_upstream_does_not_know_is_asked_of_one_other(gateway):
     assert keys_asked(gateway, "two", "a1", "b1") == ["a1", "b1"]
     gateway.script("two", "b1", unknown)
     reply = gateway.say("two")
-    assert reply.status == 400
+    assert reply.status == 404
     assert reply.json()["error"]["message"] == "The model does not exist."
 
 
