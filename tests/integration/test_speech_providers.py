@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ import speech
 from errors import assert_error, assert_exhausted
 from gateway import MOUNTS
 from providers import dashscope, sound
+from providers.server import Providers
 from tree import Tree, at, speaker
 
 
@@ -41,9 +43,13 @@ TREE = Tree(
         speaker("cosyvoice-file", "dashscope-cosyvoice", synthesizer("a", "k1", stream=False)),
         speaker("cosyvoice-lost", "dashscope-cosyvoice", at("like-dashscope-generation", "a", "k1",
                                                             adapterParams={"model": "cosyvoice-v3-flash"})),
+        speaker("cosyvoice-hasty", "dashscope-cosyvoice",
+                at("like-dashscope-synthesizer", "a", "k1", timeoutMs=2500,
+                   adapterParams={"model": "cosyvoice-v3-flash", "stream": False})),
         speaker("qwen", "dashscope-cosyvoice", generation("a", "k1", "k2"), generation("b", "k3")),
         speaker("qwen-file", "dashscope-cosyvoice", generation("a", "k1", stream=False)),
         speaker("volcengine", "volcengine", volcengine_v1("a", "k1", "k2"), volcengine_v1("b", "k3")),
+        speaker("volcengine-hasty", "volcengine", volcengine_v1("a", "k1"), streamIdleTimeoutMs=1000),
         speaker("volcengine-v3", "volcengine", volcengine_v3("a", "k1", "k2"), volcengine_v3("b", "k3")),
         speaker("volcengine-sse", "volcengine", at("like-volcengine-sse", "a", "k1", "k2", adapterParams={"api": "v3"}),
                 volcengine_v3("b", "k3")),
@@ -416,6 +422,34 @@ def test_a_file_elsewhere_is_not_gone_to(gateway, providers, monkeypatch, url):
     assert reply.status == 502
     assert gateway.event(reply)["attempts"][0]["verdict"] == "server"
     assert len(providers.requests) == 1
+
+
+def delay(monkeypatch, imitation, seconds):
+    """Answers of an imitation take so long, the first, the second and so on."""
+    answer, delays = Providers.IMITATIONS[imitation], iter(seconds)
+
+    def answer_late(request):
+        time.sleep(next(delays))
+        return answer(request)
+
+    monkeypatch.setitem(Providers.IMITATIONS, imitation, answer_late)
+
+
+def test_the_first_byte_is_waited_for_over_all_exchanges_of_an_attempt(gateway, providers, monkeypatch):
+    delay(monkeypatch, "dashscope", [1.5, 1.5])
+    reply = say(gateway, "cosyvoice-hasty")
+    assert reply.status == 504, "either is in time, and both together are not"
+    assert [request.method for request in providers.requests] == ["POST", "GET"]
+    assert gateway.event(reply)["attempts"][0]["verdict"] == "timeout"
+
+
+def test_a_silent_piece_after_audio_is_a_broken_transfer(gateway, providers, monkeypatch):
+    delay(monkeypatch, "volcengine", [0, 10])
+    reply = say(gateway, "volcengine-hasty", input=LONG, response_format="pcm")
+    assert (reply.status, reply.is_whole) == (200, False)
+    assert len(providers.requests) == 2
+    event = gateway.event(reply)
+    assert (event["end"], event["attempts"][0]["verdict"]) == ("cut", "timeout")
 
 
 def test_a_piece_that_fails_after_audio_is_a_broken_transfer(gateway, providers):
