@@ -6,11 +6,13 @@ a test's is good, unless a test says what is wrong with it.
 """
 
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from providers import azure, dashscope, openai_speech, volcengine
 from providers.exchange import Request
+
+
+GATE_SECONDS = 10
 
 
 class Providers:
@@ -44,7 +46,8 @@ class Providers:
         self.requests = []
         self.troubles = {}
         self.seen_ids = set()
-        self.pause_s = 0  # between the first piece of audio and the next
+        self.gate = None  # an Event that the second piece of audio waits for
+        self.was_gate_shut = False  # nobody opened it in time
 
     def stop(self):
         self._server.shutdown()
@@ -68,8 +71,8 @@ class Providers:
     def pieces(self, audio, size=4096):
         """Audio as a provider sends it, the first piece at once."""
         for at in range(0, len(audio), size):
-            if at == size and self.pause_s:
-                time.sleep(self.pause_s)
+            if at == size and self.gate is not None:
+                self.was_gate_shut = not self.gate.wait(GATE_SECONDS)
             yield audio[at : at + size]
 
 
