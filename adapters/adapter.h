@@ -198,7 +198,6 @@ struct adapter_call {
 enum adapter_skill {
     ADAPTER_SPEED = 1,
     ADAPTER_INSTRUCTIONS = 2,
-    ADAPTER_CUSTOM_VOICE = 4, /* {"id": …} */
 };
 
 struct adapter {

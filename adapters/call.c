@@ -100,8 +100,6 @@ static int check_skills(struct preparing *p)
         { ADAPTER_SPEED, speech->speed != 1, "speed", "`speed`: this model speaks at one speed only." },
         { ADAPTER_INSTRUCTIONS, speech->instructions.len > 0, "instructions",
           "`instructions`: this model takes none." },
-        { ADAPTER_CUSTOM_VOICE, speech->is_custom_voice, "voice",
-          "`voice`: this model takes a voice's name, not an id." },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].is_wanted && (p->call->order->adapter->skills & rows[i].skill) == 0)

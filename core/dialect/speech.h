@@ -26,11 +26,9 @@ enum {
 struct speech_facts {
     struct span input;       /* 1 to SPEECH_INPUT_CHARACTERS */
     size_t input_characters; /* Unicode code points */
-    struct span voice;    /* at most SPEECH_VOICE_BYTES, no control characters; empty: none was asked for */
-    bool is_custom_voice; /* it was written {"id": …} */
-    struct span format;   /* of `response_format`; empty: none was asked for */
-    double speed;         /* 1 where there is none */
-    bool has_speed;       /* also where 1 was written */
+    struct span voice; /* also of {"id": …}; at most SPEECH_VOICE_BYTES, no control characters; empty: none */
+    struct span format;       /* of `response_format`; empty: none was asked for */
+    double speed;             /* 1 where there is none */
     struct span instructions; /* empty: none */
     bool wants_events;        /* stream_format: sse */
     struct span extra_body;   /* a JSON object as written; empty: none */

@@ -133,7 +133,6 @@ static int read_voice(struct request *r)
         return 0; /* the model may have a default */
     if (voice->kind == JSON_KIND_OBJECT) {
         text = &r->reading->found[WANT_VOICE_ID];
-        r->speech->is_custom_voice = true;
         if (r->reading->voice_members != 1)
             return body_refuse(r->fault, "voice", message);
     }
@@ -171,7 +170,6 @@ static int read_speed(struct request *r)
     if (speed->kind != JSON_KIND_NUMBER || !json_number(speed->raw, &r->speech->speed) ||
         r->speech->speed < SPEECH_SPEED_MIN || r->speech->speed > SPEECH_SPEED_MAX)
         return body_refuse(r->fault, "speed", "`speed` must be a number from 0.25 to 4.");
-    r->speech->has_speed = true;
     return 0;
 }
 

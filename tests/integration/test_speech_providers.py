@@ -269,6 +269,12 @@ def test_control_characters_and_lone_surrogates_reach_nobody_as_such(gateway, pr
 
 
 @of_each_family
+def test_a_voice_may_be_named_by_its_id(gateway, providers, model):
+    assert say(gateway, model, voice={"id": voice_of(model)}).status == 200
+    assert [request.said for request in providers.requests] == [TEXT]
+
+
+@of_each_family
 @pytest.mark.parametrize("voice", ["a\"/><audio src='x'/>", 'x","y":"z', "a&b;", "\u6653\u6653"])
 def test_a_voice_is_a_name_and_nothing_else(gateway, providers, model, voice):
     reply = say(gateway, model, voice=voice)

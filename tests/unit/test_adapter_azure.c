@@ -90,7 +90,7 @@ static const struct {
     { ASK(",\"response_format\":\"audio-24khz-97kbitrate-mono-mp3\""), "", "response_format" },
     { ASK(",\"instructions\":\"whisper\""), "", "instructions" },
     { "{\"input\":\"Hi\"}", "", "voice" },
-    { "{\"input\":\"Hi\",\"voice\":{\"id\":\"x\"}}", "", "voice" },
+    { "{\"input\":\"Hi\",\"voice\":{\"id\":\"a&b\"}}", "", "voice" },
     { "{\"input\":\"Hi\",\"voice\":\"a\\\"/><audio src='x\"}", "", "voice" },
     { "{\"input\":\"Hi\",\"voice\":\"a&b\"}", "", "voice" },
     { "{\"input\":\"Hi\",\"voice\":\"\\u6653\\u6653\"}", "", "voice" },

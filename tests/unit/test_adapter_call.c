@@ -219,9 +219,7 @@ static const struct {
     { BODY(",\"instructions\":\"a\""), 0, 0, TEXT_CHARACTERS, "instructions",
       "`instructions`: this model takes none." },
     { BODY(",\"instructions\":\"a\""), ADAPTER_INSTRUCTIONS, 0, TEXT_CHARACTERS, NULL, NULL },
-    { "{\"input\":\"Hi\",\"voice\":{\"id\":\"v\"}}", 0, 0, TEXT_CHARACTERS, "voice",
-      "`voice`: this model takes a voice's name, not an id." },
-    { "{\"input\":\"Hi\",\"voice\":{\"id\":\"v\"}}", ADAPTER_CUSTOM_VOICE, 0, TEXT_CHARACTERS, NULL, NULL },
+    { "{\"input\":\"Hi\",\"voice\":{\"id\":\"v\"}}", 0, 0, TEXT_CHARACTERS, NULL, NULL },
     { "{\"input\":\"Hi\"}", 0, 0, TEXT_CHARACTERS, "voice",
       "`voice` is missing, and this model has no default." },
     /* a, ü, 字, 😀 */
