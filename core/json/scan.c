@@ -148,21 +148,21 @@ static const unsigned char *skip_plain(const unsigned char *p, const unsigned ch
     return p;
 }
 
-static bool is_hex(unsigned char c)
+/* 1 for a hex digit, else 0; without a branch, which digits would make a coin toss. */
+static int count_hex(unsigned char c)
 {
-    return ((unsigned)c - '0' < 10) | ((unsigned)(c | 0x20) - 'a' < 6);
+    return ((unsigned)c - '0' < 10) + ((unsigned)(c | 0x20) - 'a' < 6);
 }
 
 /* Behind "\\u"; leaves s->p behind the digits. */
 static int read_hex4(struct scanner *s)
 {
     const unsigned char *p = s->p;
-    /* All four at once: which of them are letters nobody can predict. */
-    if (s->end - p >= 4 && (is_hex(p[0]) & is_hex(p[1]) & is_hex(p[2]) & is_hex(p[3])) != 0) {
+    if (s->end - p >= 4 && count_hex(p[0]) + count_hex(p[1]) + count_hex(p[2]) + count_hex(p[3]) == 4) {
         s->p += 4;
         return 0;
     }
-    while (s->p < s->end && is_hex(*s->p))
+    while (s->p < s->end && count_hex(*s->p) == 1)
         s->p++;
     return s->p == s->end ? end_early(s) : refuse(s, "expected four hex digits");
 }
