@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "admin/answer.h"
@@ -20,7 +19,7 @@ struct view {
     char version[STORE_VERSION_BYTES]; /* of the tree that the store holds; "" without one */
     struct store_instance *instances;
     size_t n_instances;
-    struct mapping *here; /* NULL: no llm-router runs in our run directory */
+    const struct mapping *here; /* NULL: no llm-router runs in our run directory */
 };
 
 static bool is_current(const struct view *view, const struct store_instance *instance)
@@ -70,7 +69,7 @@ static void look(struct admin_turn *turn, struct view *view)
     struct store_value value = { .version = "" };
     struct error e = { .text = "" };
 
-    if (mapping_open(run_dir, "llm-router", &view->here, NULL) != 0)
+    if (mapping_view(run_dir, "llm-router", &view->here, NULL) != 0)
         view->here = NULL;
     int r = store_get(turn->worker->store, entry_name(ENTRY_LLM_ROUTER_CONFIG), arena, &value, &e);
     if (r == ERR_NOT_FOUND)

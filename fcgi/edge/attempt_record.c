@@ -24,6 +24,8 @@ void attempt_note_candidate(struct attempt *a)
         .provider = upstream->series,
         .route = upstream->route_series[a->errand->way],
     };
+    atomic_store_explicit(&a->errand->turn->worker->process->record->request.upstream,
+                          (uint32_t)((const char *)upstream - (const char *)root), memory_order_relaxed);
 }
 
 void attempt_note_exchange(struct attempt *a, uint64_t took_us)

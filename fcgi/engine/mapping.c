@@ -95,8 +95,11 @@ out:
     return result;
 }
 
-int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e)
+/* Maps what is there; `is_writable`: for the cells that anybody may write. */
+static int map_running(const char *run_dir, const char *program, bool is_writable, struct mapping **out,
+                       struct error *e)
 {
+    int protection = PROT_READ | (is_writable ? PROT_WRITE : 0);
     char path[4096];
     struct stat st;
     int result = 0;
@@ -104,14 +107,14 @@ int mapping_open(const char *run_dir, const char *program, struct mapping **out,
     if (!pidfile_is_held(run_dir, program))
         return error_set(e, ERR_NOT_FOUND, "no %s runs in %s", program, run_dir);
     snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return error_set(e, ERR_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
     if (fstat(fd, &st) != 0 || (size_t)st.st_size < sizeof(struct mapping)) {
         result = error_set(e, ERR_FORMAT, "%s is too short", path);
         goto out;
     }
-    struct mapping *mapping = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct mapping *mapping = mmap(NULL, (size_t)st.st_size, protection, MAP_SHARED, fd, 0);
     if (mapping == MAP_FAILED) {
         result = error_set(e, ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
         goto out;
@@ -132,6 +135,20 @@ out:
     return result;
 }
 
+int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e)
+{
+    return map_running(run_dir, program, true, out, e);
+}
+
+int mapping_view(const char *run_dir, const char *program, const struct mapping **out, struct error *e)
+{
+    struct mapping *mapping = NULL;
+    int r = map_running(run_dir, program, false, &mapping, e);
+    if (r == 0)
+        *out = mapping;
+    return r;
+}
+
 struct mapping *mapping_alone(const char *program, unsigned n_workers)
 {
     struct mapping *mapping =
@@ -143,10 +160,10 @@ struct mapping *mapping_alone(const char *program, unsigned n_workers)
     return mapping;
 }
 
-void mapping_close(struct mapping *mapping)
+void mapping_close(const struct mapping *mapping)
 {
     if (mapping != NULL)
-        munmap(mapping, size_for(mapping->n_workers));
+        munmap((void *)(uintptr_t)mapping, size_for(mapping->n_workers));
 }
 
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage)
@@ -171,6 +188,7 @@ void scoreboard_begin_request(struct scoreboard_record *record)
     request->key_id[0] = '\0';
     request->remote_user[0] = '\0';
     request->model[0] = '\0';
+    atomic_store_explicit(&request->upstream, 0, memory_order_relaxed);
     atomic_store_explicit(&request->started_us, clock_monotonic_us(), memory_order_release);
 }
 

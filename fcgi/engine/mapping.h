@@ -20,7 +20,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 6,
+    MAPPING_LAYOUT = 7,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -52,6 +52,9 @@ struct scoreboard_request {
     char mount[32], endpoint[32];
     char key_id[20], remote_user[20];
     char model[129];
+    /* Of the attempt in hand: where its upstream stands in the record's snapshot, in
+     * bytes from the root; 0: there was none yet. */
+    _Atomic uint32_t upstream;
 };
 
 /* One worker's record. Written by that worker; by the master when it is free or
@@ -130,11 +133,14 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
  * or damaged. */
 int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e);
 
+/* The same for one who only looks: nothing of it can be written. */
+int mapping_view(const char *run_dir, const char *program, const struct mapping **out, struct error *e);
+
 /* A mapping that nobody shares. */
 struct mapping *mapping_alone(const char *program, unsigned n_workers);
 
-/* Gives back what mapping_open or mapping_alone gave. NULL is allowed. */
-void mapping_close(struct mapping *mapping);
+/* Gives back what mapping_open, mapping_view or mapping_alone gave. NULL is allowed. */
+void mapping_close(const struct mapping *mapping);
 
 /* A worker enters a stage: the record's stage and time. */
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage);

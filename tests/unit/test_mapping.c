@@ -210,11 +210,13 @@ START_TEST(a_request_in_hand_begins_blank_and_is_gone_when_it_ends)
     uint64_t before = clock_monotonic_us(), wall_before = clock_wall_us();
     strcpy(record->request.request_id, "the one before");
     strcpy(record->request.model, "its model");
+    record->request.upstream = 4096;
     scoreboard_begin_request(record);
     ck_assert_uint_ge(record->request.started_us, before);
     ck_assert_uint_ge(record->request.time_us, wall_before);
     ck_assert_str_eq(record->request.request_id, "");
     ck_assert_str_eq(record->request.model, "");
+    ck_assert_uint_eq(record->request.upstream, 0);
     scoreboard_end_request(record);
     ck_assert_uint_eq(record->request.started_us, 0);
 }
@@ -333,6 +335,32 @@ START_TEST(a_running_instance_can_be_mapped_and_counted_in)
     ck_assert_uint_eq(view->workers[N_WORKERS - 1].stage, STAGE_WAITING);
     atomic_store(&view->spool_segment, 9);
     ck_assert_uint_eq(mapping->spool_segment, 9);
+}
+END_TEST
+
+START_TEST(one_who_only_looks_sees_the_same_and_cannot_write)
+{
+    const struct mapping *view = NULL;
+
+    ck_assert_int_eq(mapping_view(dir, "prog", &view, &e), ERR_NOT_FOUND);
+    ck_assert_ptr_null(view);
+    start_master();
+    ck_assert_int_eq(chmod(path(), 0440), 0);
+    int r = mapping_view(dir, "prog", &view, &e);
+    ck_assert_msg(r == 0, "%s", e.text);
+    scoreboard_enter(&mapping->workers[0], STAGE_STREAMING);
+    ck_assert_uint_eq(view->workers[0].stage, STAGE_STREAMING);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_DUMPABLE, 0);
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer's stays silent */
+        ((struct mapping *)(uintptr_t)view)->waiting = 1;
+        _exit(0);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "status %x", (unsigned)status);
+    mapping_close(view);
 }
 END_TEST
 
@@ -459,6 +487,7 @@ int main(void)
     tcase_add_test(tcase, a_link_in_its_place_is_not_followed);
     tcase_add_test(tcase, a_folder_that_is_not_there_is_said);
     tcase_add_test(tcase, a_running_instance_can_be_mapped_and_counted_in);
+    tcase_add_test(tcase, one_who_only_looks_sees_the_same_and_cannot_write);
     tcase_add_test(tcase, what_a_dead_instance_left_is_not_mapped);
     tcase_add_loop_test(tcase, a_mapping_that_is_not_understood_is_refused, 0, N_DAMAGES);
     tcase_add_test(tcase, one_who_is_alone_has_a_mapping_of_one_worker);
