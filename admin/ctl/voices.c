@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "admin/ctl/azure_voices.h"
-#include "admin/ctl/http_get.h"
+#include "admin/ctl/http_call.h"
 #include "admin/ctl/secret.h"
 #include "admin/ctl/voices_diff.h"
 #include "core/base/file.h"
@@ -12,6 +12,7 @@
 
 enum {
     REPLY_LIMIT_BYTES = 16 * 1024 * 1024,
+    REPLY_TIMEOUT_S = 60,
     HEADER_BYTES = 64, /* of the key's header, besides the key */
     REGION_MAX_BYTES = 40,
 };
@@ -60,11 +61,31 @@ static int url_of(const struct invocation *call, const struct source *source, co
     return CTL_OK;
 }
 
+/* The list, from a reply with the status 200. */
+static int ask(const struct invocation *call, const char *url, const char *header, struct span *list)
+{
+    const struct http_request request = {
+        .method = "GET",
+        .url = url,
+        .headers = { header },
+        .timeout_s = REPLY_TIMEOUT_S,
+        .limit_bytes = REPLY_LIMIT_BYTES,
+    };
+    struct http_reply reply;
+
+    http_call(&request, call->arena, &reply);
+    if (reply.problem != NULL)
+        return ctl_fail(call, CTL_REFUSED, "%s", reply.problem);
+    if (reply.status != 200)
+        return ctl_fail(call, CTL_REFUSED, "the provider said %s", reply.status_line);
+    *list = reply.body;
+    return CTL_OK;
+}
+
 static int fetch(const struct invocation *call, const struct source *source, const char *url,
                  struct span *reply)
 {
     char key[ENVELOPE_PLAINTEXT_MAX + 2], header[HEADER_BYTES + sizeof(key)];
-    struct error e;
     size_t len = 0;
     int status = secret_read(call, "Key of the speech service", key, sizeof(key), &len);
 
@@ -75,8 +96,7 @@ static int fetch(const struct invocation *call, const struct source *source, con
     }
     if (status == CTL_OK) {
         snprintf(header, sizeof(header), "%s: %.*s", source->header, (int)len, key);
-        if (http_get(url, header, REPLY_LIMIT_BYTES, call->arena, reply, &e) != 0)
-            status = ctl_fail(call, CTL_REFUSED, "%s", e.text);
+        status = ask(call, url, header, reply);
         OPENSSL_cleanse(header, sizeof(header));
     }
     OPENSSL_cleanse(key, sizeof(key));
@@ -158,7 +178,7 @@ int ctl_voices_refresh(const struct invocation *call)
     const struct source *source = find_source(call->argument);
     const char *path = call->options[OPTION_FILE], *url = NULL;
     struct voice_table before, after;
-    struct span raw, reply;
+    struct span raw = { NULL, 0 }, reply = { NULL, 0 };
     struct buf text;
 
     if (source == NULL)
