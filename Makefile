@@ -1,7 +1,7 @@
 # llm-router: `make help` lists the targets.
 #
-# Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run); TESTS (make integration: pytest's arguments);
-# FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
+# Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run; PORT of make verification, too);
+# TESTS (make integration: pytest's arguments); FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
 # CC_FOR_BUILD (for what runs during the build), SANITIZE=1 (AddressSanitizer and UBSan, in a build
 # folder of its own).
 
@@ -40,7 +40,7 @@ CORE_SOURCES := $(sort $(wildcard core/*/*.c adapters/*.c))
 ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c))
 EDGE_SOURCES := $(sort $(filter-out fcgi/main.c,$(wildcard fcgi/edge/*.c fcgi/*.c)))
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
-CTL_SOURCES := $(sort $(wildcard admin/ctl/*.c))
+CTL_SOURCES := $(sort $(filter-out admin/ctl/main.c,$(wildcard admin/ctl/*.c)))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 MIGRATIONS := $(sort $(wildcard sql/[0-9]*.sql))
 VOICES := $(sort $(wildcard voices/*.tsv))
@@ -72,7 +72,7 @@ BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test unit integration soak replay fuzz lint bench install clean format
+.PHONY: all help run test unit integration verification soak replay fuzz lint bench install clean format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -135,11 +135,15 @@ $(BUILD)/sql/migrations.c: $(MIGRATIONS) tools/embed-migrations
 $(BUILD)/sql/migrations.o: $(BUILD)/sql/migrations.c
 	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@)
 
-$(BUILD)/llm-routerctl: $(call object,$(CTL_SOURCES)) $(BUILD)/sql/migrations.o $(BUILD)/libengine.a \
+$(BUILD)/libctl.a: $(call object,$(CTL_SOURCES))
+	@rm -f $@
+	$(call run,AR,$(AR) rcs $@ $^)
+
+$(BUILD)/llm-routerctl: $(BUILD)/admin/ctl/main.o $(BUILD)/libctl.a $(BUILD)/sql/migrations.o $(BUILD)/libengine.a \
 		$(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/sql/migrations.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/sql/migrations.o $(BUILD)/libctl.a $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
 	@mkdir -p $(@D)
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@)
 
@@ -186,6 +190,9 @@ fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
 integration: packages-test programs ## through lighttpd, with the official client libraries (TESTS=… selects)
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/integration/run $(TESTS)
+
+verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md
+	@BUILD=$(BUILD) PORT=$(PORT) tests/integration/verification admin/VERIFICATION.md
 
 soak: packages-test programs ## crashes under load for ten minutes, and the rest of that kind, with figures: a quarter of an hour
 	@BUILD=$(BUILD) CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 tests/integration/run -raP tests/integration/test_chaos.py \

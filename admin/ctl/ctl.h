@@ -39,13 +39,30 @@ enum ctl_option {
     OPTION_URL,
     OPTION_FILE,
     OPTION_WRITE,
+    OPTION_ONCE,
+    OPTION_INTERVAL,
+    OPTION_KEY_FILE,
+    OPTION_CHAT_MODEL,
+    OPTION_FALLBACK_MODEL,
+    OPTION_SPEECH_MODEL,
+    OPTION_EXHAUSTED_MODEL,
+    OPTION_REPORT,
+    OPTION_COMMIT,
+    OPTION_ENVIRONMENT,
     OPTION_COUNT,
+};
+
+struct given_option {
+    enum ctl_option option;
+    const char *value;
 };
 
 struct invocation {
     const char *command;               /* "caller-key add" */
-    const char *options[OPTION_COUNT]; /* NULL: not given */
-    const char *argument;              /* NULL: not given */
+    const char *options[OPTION_COUNT]; /* NULL: not given; of one given more than once, the last */
+    struct given_option *given;        /* all of them, as they came */
+    size_t n_given;
+    const char *argument; /* NULL: not given */
     struct arena *arena;
 };
 
@@ -68,6 +85,8 @@ int ctl_caller_key_list(const struct invocation *call);
 int ctl_caller_key_revoke(const struct invocation *call);
 int ctl_migrate(const struct invocation *call);
 int ctl_voices_refresh(const struct invocation *call);
+int ctl_smoke(const struct invocation *call);
+int ctl_top(const struct invocation *call);
 
 /* A sentence on stderr, after the command's name; returns `status`. */
 int ctl_fail(const struct invocation *call, enum ctl_exit status, const char *format, ...)

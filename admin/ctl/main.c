@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "core/base/memory_secrecy.h"
@@ -12,7 +13,7 @@
 
 static const char version[] = "llm-routerctl " LLM_ROUTER_VERSION "\n";
 
-#define BIT(option) (1U << (option))
+#define BIT(option) (UINT64_C(1) << (option))
 
 static const struct option_row {
     const char *name, *value; /* value: what follows it; NULL: nothing */
@@ -43,19 +44,30 @@ static const struct option_row {
                                    "holds the address of Postgres; else DATABASE_URL or DATABASE_URL_FILE" },
     [OPTION_GRANT_TO] = { "grant-to", "ROLE", "the role of the programs gets what they need of the tables" },
     [OPTION_REGION] = { "region", "NAME", "the region to ask: eastus" },
-    [OPTION_URL] = { "url", "URL", "instead of it: the address of the provider's list" },
+    [OPTION_URL] = { "url", "URL", "the address: of the provider's list, or of the instance's mount" },
     [OPTION_FILE] = { "file", "FILE", "the catalog; else voices/PROVIDER.tsv" },
     [OPTION_WRITE] = { "write", NULL, "write the catalog; else the difference is only shown" },
+    [OPTION_ONCE] = { "once", NULL, "one frame, as plain text" },
+    [OPTION_INTERVAL] = { "interval", "SECONDS", "between two frames, from 0.1 to 60; else 1" },
+    [OPTION_KEY_FILE] = { "key-file", "FILE", "holds the caller's key; \"-\": standard input" },
+    [OPTION_CHAT_MODEL] = { "chat-model", "NAME", "a model that answers; else the default model" },
+    [OPTION_FALLBACK_MODEL] = { "fallback-model", "NAME", "a model whose first key or upstream fails" },
+    [OPTION_SPEECH_MODEL] = { "speech-model", "NAME", "a model that speaks, any number of times; else all" },
+    [OPTION_EXHAUSTED_MODEL] = { "exhausted-model", "NAME", "a model of which every key fails" },
+    [OPTION_REPORT] = { "report", "FILE", "write a report in Markdown there, too" },
+    [OPTION_COMMIT] = { "commit", "TEXT", "for the report: what was built" },
+    [OPTION_ENVIRONMENT] = { "environment", "TEXT", "for the report: where it runs" },
 };
 
-enum { STORE_OPTIONS = BIT(OPTION_STATE_DIR) };
+#define STORE_OPTIONS BIT(OPTION_STATE_DIR)
+#define MAY_REPEAT BIT(OPTION_SPEECH_MODEL)
 
 static const struct command {
     const char *words[2]; /* the second may be NULL */
     const char *argument; /* NULL: it takes none; in brackets: it may be left out */
     const char *doc;
-    unsigned accepts;  /* bits of options */
-    unsigned requires; /* those of them that must be given */
+    uint64_t accepts;  /* bits of options */
+    uint64_t requires; /* those of them that must be given */
     int (*run)(const struct invocation *call);
 } commands[] = {
     { { "keygen", NULL }, NULL, "print a new master key", 0, 0, ctl_keygen },
@@ -147,6 +159,21 @@ static const struct command {
       BIT(OPTION_REGION) | BIT(OPTION_URL) | BIT(OPTION_FILE) | BIT(OPTION_WRITE) | BIT(OPTION_FORCE),
       0,
       ctl_voices_refresh },
+    { { "smoke", NULL },
+      NULL,
+      "ask a running instance for one of each, and say what came",
+      BIT(OPTION_URL) | BIT(OPTION_KEY_FILE) | BIT(OPTION_CHAT_MODEL) | BIT(OPTION_FALLBACK_MODEL) |
+          BIT(OPTION_SPEECH_MODEL) | BIT(OPTION_EXHAUSTED_MODEL) | BIT(OPTION_STATE_DIR) | BIT(OPTION_JSON) |
+          BIT(OPTION_REPORT) | BIT(OPTION_COMMIT) | BIT(OPTION_ENVIRONMENT),
+      BIT(OPTION_URL),
+      ctl_smoke },
+    { { "top", NULL },
+      NULL,
+      "show the instance on this host, live: workers, requests, upstreams",
+      BIT(OPTION_ONCE) | BIT(OPTION_JSON) | BIT(OPTION_INTERVAL) | BIT(OPTION_RUN_DIR) |
+          BIT(OPTION_STATE_DIR),
+      0,
+      ctl_top },
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -158,7 +185,7 @@ static const char *name_of(const struct command *command, struct arena *arena)
                         second == NULL ? "" : second);
 }
 
-static void print_options(unsigned which)
+static void print_options(uint64_t which)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         char left[40];
@@ -167,7 +194,7 @@ static void print_options(unsigned which)
             continue;
         snprintf(left, sizeof(left), "--%s%s%s", row->name, row->value == NULL ? "" : " ",
                  row->value == NULL ? "" : row->value);
-        printf("  %-20s %s\n", left, row->doc);
+        printf("  %-23s %s\n", left, row->doc);
     }
 }
 
@@ -181,7 +208,7 @@ static int print_help(const struct command *command, struct arena *arena)
     } else {
         printf("usage: llm-routerctl COMMAND [OPTION…]\n\n");
         for (size_t i = 0; i < N_COMMANDS; i++)
-            printf("  %-20s %s\n", name_of(&commands[i], arena), commands[i].doc);
+            printf("  %-23s %s\n", name_of(&commands[i], arena), commands[i].doc);
         printf("\nllm-routerctl COMMAND --help lists a command's options.\n\n");
         print_options(BIT(OPTION_HELP) | BIT(OPTION_VERSION));
         printf("\nThe master key is taken from LLM_ROUTER_MASTER_KEY or LLM_ROUTER_MASTER_KEY_FILE,\n"
@@ -259,6 +286,7 @@ static int read_options(const struct command *command, int argc, char **argv, st
     for (size_t i = 0; i < OPTION_COUNT; i++)
         rows[i] = (struct option){ option_rows[i].name,
                                    option_rows[i].value == NULL ? no_argument : required_argument, NULL, 0 };
+    call->given = arena_array_of(call->arena, struct given_option, (size_t)argc);
     opterr = 0;
     for (;;) {
         int index = -1, got = getopt_long(argc, argv, ":", rows, &index);
@@ -272,9 +300,10 @@ static int read_options(const struct command *command, int argc, char **argv, st
         if (index != OPTION_HELP && (command->accepts & BIT(index)) == 0)
             return ctl_fail(call, CTL_USAGE, "--%s is not an option of this command",
                             option_rows[index].name);
-        if (call->options[index] != NULL)
+        if (call->options[index] != NULL && (MAY_REPEAT & BIT(index)) == 0)
             return ctl_fail(call, CTL_USAGE, "--%s is given twice", option_rows[index].name);
         call->options[index] = optarg == NULL ? "" : optarg;
+        call->given[call->n_given++] = (struct given_option){ (enum ctl_option)index, call->options[index] };
     }
     if (call->options[OPTION_HELP] != NULL)
         return CTL_OK;

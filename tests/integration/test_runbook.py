@@ -18,7 +18,7 @@ from http_client import Call, format_request
 from postgres import Postgres
 from processes import BROKEN, KeptPort, Process, wait_until
 from runbook import SECTIONS, TEXT, Host
-from scripts import answer
+from scripts import answer, stream
 
 KEYS = "tree['llm']['models']['m']['upstreams'][0]['keys']"
 ALIVE = answer(200, chat.completion("alive"))
@@ -127,6 +127,14 @@ def test_first_installation(story, host):
     for name in ("master.key", "admin.token"):
         assert (host.etc / name).stat().st_mode & 0o777 == 0o600
     story.assert_serves("first")
+
+
+def test_the_first_day(story, host):
+    story.upstream.bind(story.keys["first"], ALIVE, stream(*chat.GOOD_STREAM), ALIVE)
+    words = host.follow("The first day", MODEL="m")
+    assert re.search(r"^passed +chat-stream m +200 ", words, re.M) and ", 0 failed, " in words
+    assert re.search(r"^u +[23] +0 +", words, re.M), "the attempts of the last minute"
+    assert "Skipped: `no --exhausted-model was given`" in (host.work / "first-day.md").read_text()
 
 
 def test_a_change_and_the_way_back(story, host):
