@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/admit/admins.h"
 #include "core/admit/auth_failures.h"
 #include "core/crypto/envelope.h"
 #include "core/store/store.h"
@@ -28,8 +29,7 @@ struct admin_shared {
     struct envelope_keys keys;
     bool has_keys;
     struct store_place place;
-    bool has_token;
-    uint8_t token_sha256[32];
+    struct admins admins;
     struct auth_failures *failures; /* of all workers */
 };
 

@@ -5,7 +5,6 @@
 
 #include "admin/answer.h"
 #include "core/base/clock.h"
-#include "core/crypto/digest.h"
 #include "core/log/log.h"
 
 bool admin_may(const char *actor, const char *action, const char *object)
@@ -13,32 +12,6 @@ bool admin_may(const char *actor, const char *action, const char *object)
     (void)action;
     (void)object;
     return actor != NULL;
-}
-
-/* Whether `email` is a member of the comma-separated list; case is ignored. */
-static bool is_listed(const char *list, const char *email)
-{
-    while (*list != '\0') {
-        size_t len = strcspn(list, ",");
-        struct span member = span_trim(span_of(list, len));
-        if (member.len > 0 && span_is_nocase(member, email))
-            return true;
-        list += len + (list[len] == ',' ? 1 : 0);
-    }
-    return false;
-}
-
-static bool has_token(const struct admin_turn *turn)
-{
-    const struct admin_shared *shared = turn->worker->shared;
-    struct span token = request_bearer(&turn->request);
-    uint8_t digest[SHA256_BYTES];
-
-    if (!shared->has_token || token.len == 0)
-        return false;
-    sha256(token, digest);
-    return equal_in_constant_time(span_of((const char *)digest, sizeof(digest)),
-                                  span_of((const char *)shared->token_sha256, sizeof(shared->token_sha256)));
 }
 
 /*
@@ -90,17 +63,17 @@ static void refuse(struct admin_turn *turn, const char *user, const struct failu
 
 bool admin_identify(struct admin_turn *turn)
 {
-    const char *emails = turn->worker->shared->settings->emails;
+    const struct admins *admins = &turn->worker->shared->admins;
     const char *user = conn_param(turn->request.conn, "REMOTE_USER");
 
-    if (has_token(turn)) {
+    if (admins_have_token(admins, request_bearer(&turn->request))) {
         turn->actor = "token";
-    } else if (emails == NULL || user == NULL || user[0] == '\0') {
+    } else if (admins->emails == NULL || user == NULL || user[0] == '\0') {
         refuse(turn, NULL,
                &(struct failure){ .kind = FAILURE_UNAUTHORIZED,
                                   .message = "An administrator's token is required." });
         return false;
-    } else if (is_listed(emails, user)) {
+    } else if (admins_have_user(admins, user)) {
         turn->actor = arena_strdup(turn->request.arena, user);
     } else {
         refuse(turn, user,

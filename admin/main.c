@@ -5,15 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/base/file.h"
-#include "core/crypto/digest.h"
 #include "core/log/log.h"
 #include "core/store/place.h"
 #include "fcgi/engine/settings.h"
 
 #define PLACE(member) offsetof(struct admin_settings, member)
-
-enum { TOKEN_FILE_BYTES = 4096, TOKEN_BYTES_MIN = 16 };
 
 static const struct setting rows[] = {
     { "listen", "LLM_ROUTER_ADMIN_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
@@ -43,27 +39,6 @@ static struct admin_settings settings;
 static struct admin_shared shared = { .settings = &settings };
 static struct admin_worker worker = { .shared = &shared };
 
-/* Only the token's digest is kept: a request's token is compared by digest. */
-static int read_token(struct error *e)
-{
-    struct arena *arena = arena_new();
-    struct span text;
-
-    int r = file_read(settings.token_file, TOKEN_FILE_BYTES, arena, &text, e);
-    if (r == 0) {
-        struct span token = span_trim(text);
-        if (token.len < TOKEN_BYTES_MIN)
-            r = error_set(e, ERR_FORMAT, "%s holds %zu bytes; a token has at least %d", settings.token_file,
-                          token.len, TOKEN_BYTES_MIN);
-        else
-            sha256(token, shared.token_sha256);
-        explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
-    }
-    shared.has_token = r == 0;
-    arena_free(arena);
-    return r;
-}
-
 /* Shared with the workers, and of this run only. */
 static int share_failures(struct error *e)
 {
@@ -92,7 +67,7 @@ static int init_master(struct engine_process *process, struct error *e)
         return error_set(
             e, ERR_FORMAT,
             "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
-    if (settings.token_file != NULL && (r = read_token(e)) != 0)
+    if ((r = admins_read(settings.token_file, settings.emails, &shared.admins, e)) != 0)
         return r;
     return share_failures(e);
 }

@@ -54,6 +54,14 @@ static const struct setting rows[] = {
       PLACE(caller_auth_name) },
     { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
       "/readyz is 503 when the store is down, or only while nothing can be served", PLACE(ready_name) },
+    { "metrics-access", "LLM_ROUTER_METRICS_ACCESS", SETTING_TEXT, "loopback", 0, 0, "LIST",
+      "comma-separated: who but administrators may read /metrics and /status: loopback, all, none, "
+      "addresses, networks",
+      PLACE(metrics_access_text) },
+    { "admin-token-file", "LLM_ROUTER_ADMIN_TOKEN_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
+      "its content, as a Bearer token, makes an administrator", PLACE(admin_token_file) },
+    { "admin-emails", "LLM_ROUTER_ADMIN_EMAILS", SETTING_TEXT, NULL, 0, 0, "LIST",
+      "comma-separated: who of REMOTE_USER is an administrator", PLACE(admin_emails) },
 };
 
 static struct router_settings settings;
@@ -214,6 +222,22 @@ static int choose(const char *flag, const char *value, const char *const names[]
     return -1;
 }
 
+/* Of the overflow process, which a CGI program has none of. */
+static int read_access(void)
+{
+    struct error e;
+
+    if (address_list_read(settings.metrics_access_text, &settings.metrics_access, &e) != 0) {
+        fprintf(stderr, "llm-router: --metrics-access: %s\n", e.text);
+        return -1;
+    }
+    if (admins_read(settings.admin_token_file, settings.admin_emails, &settings.admins, &e) != 0) {
+        fprintf(stderr, "llm-router: --admin-token-file: %s\n", e.text);
+        return -1;
+    }
+    return 0;
+}
+
 /* What the table of rows cannot say. */
 static int check_settings(void)
 {
@@ -230,6 +254,8 @@ static int check_settings(void)
         return -1;
     settings.caller_auth = (enum caller_auth)auth;
     settings.is_ready_strict = ready == 1;
+    if (!settings.is_cgi && read_access() != 0)
+        return -1;
     if (settings.body_memory_bytes >= settings.max_body_bytes)
         return 0;
     fprintf(stderr, "llm-router: --body-memory-bytes: %lld is less than one body may have (%lld)\n",

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/admit/addresses.h"
+#include "core/admit/admins.h"
 #include "core/base/arena.h"
 #include "core/config/snapshot.h"
 #include "core/crypto/envelope.h"
@@ -26,6 +28,9 @@ struct router_settings {
     const char *ca_file; /* NULL: the system's */
     const char *caller_auth_name;
     const char *ready_name;
+    const char *metrics_access_text;
+    const char *admin_token_file; /* or NULL */
+    const char *admin_emails;     /* or NULL */
     int64_t max_body_bytes;
     int64_t max_header_bytes;
     int64_t body_memory_bytes;
@@ -34,6 +39,9 @@ struct router_settings {
     bool is_ready_strict;         /* of ready_name */
     struct trace_policy tracing;  /* of OTEL_*, once init_master has read them */
     bool is_cgi;                  /* one request: what costs time is made when it is needed */
+    /* Who may read /metrics and /status; nobody does in a CGI program. */
+    struct address_list metrics_access; /* of metrics_access_text */
+    struct admins admins;               /* of the two above */
 };
 
 /* What is made before fork; children inherit it and change nothing of it. */

@@ -1,8 +1,8 @@
 #include "core/admit/auth_failures.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
+#include "core/admit/addresses.h"
 #include "core/crypto/digest.h"
 
 enum { IPV6_NETWORK_BYTES = 8 };
@@ -10,21 +10,14 @@ enum { IPV6_NETWORK_BYTES = 8 };
 /* Never 0. */
 static uint64_t source_of(const char *address)
 {
-    static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff }; /* ::ffff:a.b.c.d */
-    unsigned char bytes[sizeof(struct in6_addr)] = { 0 };
+    struct address source_address = { .len = 0 };
     uint8_t digest[SHA256_BYTES];
     uint64_t source;
-    size_t len = 0;
 
-    if (address != NULL && inet_pton(AF_INET, address, bytes) == 1)
-        len = sizeof(struct in_addr);
-    else if (address != NULL && inet_pton(AF_INET6, address, bytes) == 1)
-        len = IPV6_NETWORK_BYTES;
-    if (len == IPV6_NETWORK_BYTES && memcmp(bytes, mapped, sizeof(mapped)) == 0) {
-        memmove(bytes, bytes + sizeof(mapped), sizeof(struct in_addr));
-        len = sizeof(struct in_addr);
-    }
-    sha256(span_of((const char *)bytes, len), digest);
+    if (address == NULL || !address_read(address, &source_address))
+        source_address.len = 0;
+    size_t len = source_address.len < IPV6_NETWORK_BYTES ? source_address.len : IPV6_NETWORK_BYTES;
+    sha256(span_of((const char *)source_address.bytes, len), digest);
     memcpy(&source, digest, sizeof(source));
     return source | 1;
 }

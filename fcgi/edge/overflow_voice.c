@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/admit/auth_failures.h"
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/log/log.h"
@@ -81,12 +82,13 @@ static int write_status(struct visit *visit, struct buf *out)
 
 static const struct page {
     const char *path; /* the end of the request's */
+    bool is_open;     /* to everybody; else see may_read */
     int (*write)(struct visit *visit, struct buf *out);
 } pages[] = {
-    { "/livez", write_live },
-    { "/readyz", write_ready },
-    { "/metrics", write_metrics },
-    { "/status", write_status },
+    { "/livez", true, write_live },
+    { "/readyz", true, write_ready },
+    { "/metrics", false, write_metrics },
+    { "/status", false, write_status },
 };
 
 static const struct page *find_page(const char *path)
@@ -100,6 +102,43 @@ static const struct page *find_page(const char *path)
     return NULL;
 }
 
+/* Those whom the settings name, administrators, and whoever is at the socket itself
+ * and no web server's client. An address may also be missing because headers before it
+ * were too long. */
+static bool may_read(const struct record_reader *request)
+{
+    const struct router_settings *settings = router_settings();
+    const char *address = record_param(request, "REMOTE_ADDR");
+    struct span token = request_bearer_in(record_param(request, "HTTP_AUTHORIZATION"));
+
+    bool is_listed =
+        address != NULL ? address_list_has(&settings->metrics_access, address) : !request->is_params_cut;
+    return is_listed || admins_have_token(&settings->admins, token) ||
+           admins_have_user(&settings->admins, record_param(request, "REMOTE_USER"));
+}
+
+/* Once a minute for each source: who asks in vain usually asks on. */
+static void log_refusal(const struct record_reader *request, const char *path, const char *id)
+{
+    static struct auth_failures refusals;
+    const char *address = record_param(request, "REMOTE_ADDR");
+
+    if (auth_failures_note(&refusals, address, clock_monotonic_us() / US_PER_S, 1) > 0)
+        return;
+    struct json_writer *w = log_begin(LOG_WARN, "metrics_refused");
+    log_field_text(w, "path", span_cstr(path));
+    log_field_text(w, "source_address", span_cstr(address));
+    jw_member_cstr(w, "request_id", id);
+    log_end();
+}
+
+static enum error_form form_of(const char *path)
+{
+    const char *endpoint;
+    const struct mount *mount = mount_find(path, &endpoint);
+    return mount != NULL ? mount->form : ERROR_FORM_OPENAI;
+}
+
 static void answer_health(struct engine_process *process, const struct record_reader *request,
                           const char *path, const char *id, struct buf *cgi)
 {
@@ -107,11 +146,14 @@ static void answer_health(struct engine_process *process, const struct record_re
     struct buf body;
     const struct page *page = find_page(path);
     if (page == NULL) {
-        reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_NOT_FOUND }, ERROR_FORM_OPENAI, id);
+        reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_NOT_FOUND }, form_of(path), id);
     } else if (!span_is(method, "GET") && !span_is(method, "HEAD")) {
         reply_compose_failure(cgi,
                               &(struct failure){ .kind = FAILURE_METHOD_NOT_ALLOWED, .allow = "GET, HEAD" },
-                              ERROR_FORM_OPENAI, id);
+                              form_of(path), id);
+    } else if (!page->is_open && !may_read(request)) {
+        log_refusal(request, path, id);
+        reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_FORBIDDEN }, form_of(path), id);
     } else {
         struct visit visit = { process->mapping, request, "application/json" };
         buf_init(&body, PAGE_BYTES);

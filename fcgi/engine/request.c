@@ -70,12 +70,17 @@ int request_read(struct request *request, struct conn *conn, struct arena *arena
     return ERR_LIMIT;
 }
 
-struct span request_bearer(const struct request *request)
+struct span request_bearer_in(const char *authorization)
 {
-    struct span value = span_trim(span_cstr(conn_param(request->conn, "HTTP_AUTHORIZATION")));
+    struct span value = span_trim(span_cstr(authorization));
     if (value.len < 7 || strncasecmp(value.ptr, "Bearer ", 7) != 0)
         return (struct span){ NULL, 0 };
     return span_trim(span_of(value.ptr + 7, value.len - 7));
+}
+
+struct span request_bearer(const struct request *request)
+{
+    return request_bearer_in(conn_param(request->conn, "HTTP_AUTHORIZATION"));
 }
 
 /* -1: no hex digit. */

@@ -46,6 +46,9 @@ void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1]);
 /* The key in "Authorization: Bearer KEY"; empty if there is none. */
 struct span request_bearer(const struct request *request);
 
+/* The same of the header's value; NULL: there is no header. */
+struct span request_bearer_in(const char *authorization);
+
 /* The first parameter `name` of the query, decoded as of a form ('+' is a space),
  * in the arena; what follows a '%' and is no pair of hex digits stays as it is.
  * False: there is none. */

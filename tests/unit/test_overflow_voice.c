@@ -52,6 +52,14 @@ static void tear_down(void)
     arena_free(arena);
 }
 
+/* For what the log would say. */
+static void mute(void)
+{
+    int null = open("/dev/null", O_WRONLY);
+    dup2(null, STDERR_FILENO);
+    close(null);
+}
+
 static void init_voice(void)
 {
     ck_assert_int_eq(edge_voice.init(&process, &e), 0);
@@ -129,6 +137,107 @@ START_TEST(each_page_is_found_by_the_end_of_its_path)
                   row->info, reply);
     if (strncmp(row->status, "405", 3) == 0)
         expect_text(reply, "\r\nAllow: GET, HEAD\r\n");
+}
+END_TEST
+
+/* --- who may read what --- */
+
+#define TOKEN "0123456789abcdef"
+
+static const struct access_row {
+    const char *list, *address, *authorization, *user;
+    bool may_read;
+} access_rows[] = {
+    { "loopback", NULL, NULL, NULL, true }, /* at the socket itself */
+    { "none", NULL, NULL, NULL, true },
+    { "loopback", "127.0.0.1", NULL, NULL, true },
+    { "loopback", "::1", NULL, NULL, true },
+    { "loopback", "192.0.2.1", NULL, NULL, false },
+    { "loopback", "", NULL, NULL, false },
+    { "none", "127.0.0.1", NULL, NULL, false },
+    { "all", "192.0.2.1", NULL, NULL, true },
+    { "192.0.2.0/24", "192.0.2.1", NULL, NULL, true },
+    { "192.0.2.0/24", "127.0.0.1", NULL, NULL, false },
+    { "none", "192.0.2.1", "Bearer " TOKEN, NULL, true },
+    { "none", "192.0.2.1", "bearer  " TOKEN " ", NULL, true },
+    { "none", "192.0.2.1", "Bearer " TOKEN "0", NULL, false },
+    { "none", "192.0.2.1", TOKEN, NULL, false },
+    { "none", "192.0.2.1", "Bearer ", NULL, false },
+    { "none", "192.0.2.1", NULL, "ada@example.org", true },
+    { "none", "192.0.2.1", NULL, "eve@example.org", false },
+    { "none", "192.0.2.1", NULL, "", false },
+};
+
+enum { N_ACCESS = sizeof(access_rows) / sizeof(access_rows[0]) };
+
+static void allow(const char *list)
+{
+    const char *file = arena_printf(arena, "%s/token", dir);
+    FILE *stream = fopen(file, "w");
+    ck_assert_ptr_nonnull(stream);
+    fputs(TOKEN "\n", stream);
+    fclose(stream);
+    ck_assert_int_eq(address_list_read(list, &settings.metrics_access, &e), 0);
+    ck_assert_int_eq(admins_read(file, "ada@example.org", &settings.admins, &e), 0);
+}
+
+START_TEST(metrics_and_status_are_for_those_who_are_listed_and_for_administrators)
+{
+    static const char *const paths[] = { "/metrics", "/status", "/livez", "/readyz" };
+    const struct access_row *row = &access_rows[_i];
+
+    init_voice();
+    allow(row->list);
+    mute();
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        bool is_open = i >= 2;
+        record_reader_reset(&reader);
+        buf_clear(&cgi);
+        const char *reply =
+            answer(true, (const char *const[]){ "REQUEST_METHOD", "GET", "SCRIPT_NAME", paths[i],
+                                                "REMOTE_ADDR", row->address, "HTTP_AUTHORIZATION",
+                                                row->authorization, "REMOTE_USER", row->user, NULL });
+        const char *status = is_open || row->may_read ? "Status: 200 OK\r\n" : "Status: 403 Forbidden\r\n";
+        ck_assert_msg(strncmp(reply, status, strlen(status)) == 0, "%s for %s in %s: %.60s", paths[i],
+                      row->address, row->list, reply);
+    }
+}
+END_TEST
+
+START_TEST(a_refusal_has_the_mounts_form_and_no_hint)
+{
+    static const char *const words[] = {
+        "token", "Bearer", "loopback", "192.0.2", "administrator", "metrics"
+    };
+
+    init_voice();
+    allow("loopback");
+    mute();
+    const char *reply =
+        answer(true, (const char *const[]){ "REQUEST_METHOD", "GET", "SCRIPT_NAME", "/api/v1/openai",
+                                            "PATH_INFO", "/metrics", "REMOTE_ADDR", "192.0.2.1", NULL });
+    ck_assert_str_eq(body_of(reply),
+                     "{\"error\":\"FORBIDDEN\",\"message\":\"This is not allowed for you.\"}");
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        ck_assert_msg(strstr(reply, words[i]) == NULL, "\"%s\" is in: %s", words[i], reply);
+}
+END_TEST
+
+START_TEST(an_address_that_was_pushed_out_by_long_headers_is_not_missing)
+{
+    char *padding = malloc(RECORD_PARAMS_MAX);
+
+    memset(padding, 'p', RECORD_PARAMS_MAX - 1);
+    padding[RECORD_PARAMS_MAX - 1] = '\0';
+    init_voice();
+    allow("loopback");
+    mute();
+    expect_text(
+        answer(true, (const char *const[]){ "REQUEST_METHOD", "GET", "SCRIPT_NAME", "/metrics",
+                                            "HTTP_PADDING", padding, "REMOTE_ADDR", "192.0.2.1", NULL }),
+        "Status: 403 ");
+    ck_assert(reader.is_params_cut);
+    free(padding);
 }
 END_TEST
 
@@ -266,9 +375,7 @@ END_TEST
 
 START_TEST(without_a_spool_everybody_is_answered_all_the_same)
 {
-    int null = open("/dev/null", O_WRONLY); /* for the log */
-    dup2(null, STDERR_FILENO);
-    close(null);
+    mute();
     settings.state_dir = "/proc/no/such/place";
     init_voice();
     const char *const pairs[] = { "REQUEST_METHOD", "POST", "SCRIPT_NAME", "/v1", NULL };
@@ -318,6 +425,10 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, each_page_is_found_by_the_end_of_its_path, 0, N_PAGES);
+    tcase_add_loop_test(tcase, metrics_and_status_are_for_those_who_are_listed_and_for_administrators, 0,
+                        N_ACCESS);
+    tcase_add_test(tcase, a_refusal_has_the_mounts_form_and_no_hint);
+    tcase_add_test(tcase, an_address_that_was_pushed_out_by_long_headers_is_not_missing);
     tcase_add_test(tcase, who_is_not_ready_says_503);
     tcase_add_test(tcase, a_full_house_fits_on_the_status_page);
     tcase_add_loop_test(tcase, who_is_shed_is_told_in_the_form_of_the_mount_and_recorded, 0, N_OVERFLOWS);
