@@ -66,6 +66,9 @@ uint64_t telemetry_get(const struct telemetry *t, enum metric_id id, unsigned se
 /* A value of a histogram of BLOCK_INSTANCE, in a cell's unit; `n` times. */
 void telemetry_observe(struct telemetry *t, enum metric_id id, unsigned series, uint64_t value, uint64_t n);
 
+/* How many values it has had. */
+uint64_t telemetry_observed(const struct telemetry *t, enum metric_id id, unsigned series);
+
 /* A key of this upstream did not decrypt. */
 void telemetry_count_undecryptable(struct telemetry *t, const struct snap_upstream *upstream);
 

@@ -46,6 +46,16 @@ void telemetry_observe(struct telemetry *t, enum metric_id id, unsigned series, 
     observe(t, 0, id, series, value, n);
 }
 
+uint64_t telemetry_observed(const struct telemetry *t, enum metric_id id, unsigned series)
+{
+    const _Atomic uint64_t *cells = cell_at((struct telemetry *)t, 0, id, series);
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i <= metric_row(id)->buckets->count; i++)
+        count += atomic_load_explicit(&cells[i], memory_order_relaxed);
+    return count;
+}
+
 /* The block, or the one named "_other" where the tree's thing has none. A snapshot
  * is a file: what it says must lie in the cells. */
 static uint32_t block_or(const struct telemetry *t, uint32_t block, unsigned other)

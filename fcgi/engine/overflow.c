@@ -44,7 +44,6 @@ struct overflow {
     struct queue_meter meter;
     bool has_meter;
     struct shedding shedding;
-    uint64_t accounted; /* whose waiting is in the metrics */
     int epoll, timer;
     struct peer *peers;
     size_t n_peers, peers_max;
@@ -226,8 +225,9 @@ static void tick(struct overflow *o)
     if (engine_is_stopping())
         return; /* who waits is served by the workers, or the successor's */
     uint64_t accepted = atomic_load_explicit(&mapping->accepted, memory_order_relaxed);
-    shedding_account(&o->shedding, o->accounted, accepted, note_waiting, mapping);
-    o->accounted = accepted;
+    /* From where the histogram is, so that no death of this process loses or doubles one. */
+    uint64_t accounted = telemetry_observed(&mapping->telemetry, METRIC_QUEUE_DURATION, 0);
+    shedding_account(&o->shedding, accounted, accepted, note_waiting, mapping);
     if (o->has_meter && queue_meter_read(&o->meter, &waiting) == 0) {
         atomic_store_explicit(&mapping->waiting, waiting, memory_order_relaxed);
         shedding_tick(&o->shedding, ticks, accepted, waiting);

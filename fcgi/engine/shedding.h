@@ -35,8 +35,10 @@ void shedding_free(struct shedding *shedding);
 void shedding_tick(struct shedding *shedding, uint64_t ticks, uint64_t accepted, uint32_t waiting);
 
 /* Says how long the connections waited that were accepted since the count was
- * `from`, now that it is `to`: `ticks` for `n` of them, 0 for those that came and
- * were accepted between two ticks. Before the tick itself. */
+ * `from`, now that it is `to`: `ticks` for `n` of them, the oldest first, 0 for those
+ * that came and were accepted between two ticks. It is never more than they did: a
+ * connection counts from the first tick that saw it, at most as far back as the ring
+ * goes. Before the tick itself. */
 void shedding_account(const struct shedding *shedding, uint64_t from, uint64_t to,
                       void (*note)(void *ctx, uint64_t ticks, uint64_t n), void *ctx);
 

@@ -259,6 +259,8 @@ static const struct random_row {
     { 7, 200, 8, 3, true },   { 8, 8000, 2, 0, false }, { 9, 500, 1, 1, true },
 };
 
+enum { N_RANDOM = sizeof(random_rows) / sizeof(random_rows[0]) };
+
 START_TEST(the_decision_is_that_of_every_connections_age)
 {
     const struct random_row *row = &random_rows[_i];
@@ -306,6 +308,140 @@ START_TEST(with_missed_ticks_nobody_is_shed_before_their_time)
 }
 END_TEST
 
+/* --- how long those waited who were accepted ---------------------------------------- */
+
+static struct account {
+    uint64_t from;  /* the count at the last account */
+    uint64_t noted; /* connections told of */
+    uint64_t longest;
+    bool is_exact; /* no tick was missed */
+} account;
+
+/* Each of the `n` oldest that are not yet told of waited so long, or longer. */
+static void note_waiting(void *ctx, uint64_t ticks, uint64_t n)
+{
+    struct account *a = ctx;
+    for (; n > 0; n--, a->noted++) {
+        uint64_t age = model->now - model->came[a->noted];
+        uint64_t seen = age < shedding.n_ticks + 1 ? age : shedding.n_ticks + 1;
+        bool is_as_expected = a->is_exact ? ticks == seen : ticks <= seen;
+        ck_assert_msg(is_as_expected, "tick %llu: connection %llu waited %llu ticks, told are %llu",
+                      (unsigned long long)model->now, (unsigned long long)a->noted, (unsigned long long)seen,
+                      (unsigned long long)ticks);
+    }
+    a->longest = ticks > a->longest ? ticks : a->longest;
+}
+
+/* As the overflow process does it: those accepted since the last tick, then the tick. */
+static void account_and_tick(uint64_t ticks)
+{
+    shedding_account(&shedding, account.from, accepted, note_waiting, &account);
+    ck_assert_uint_eq(account.noted, accepted);
+    account.from = accepted;
+    tick(ticks);
+}
+
+static void begin_account(uint64_t timeout_ms, bool is_exact)
+{
+    shedding_init(&shedding, timeout_ms);
+    account = (struct account){ .is_exact = is_exact };
+}
+
+START_TEST(who_comes_and_is_taken_between_two_ticks_has_not_waited)
+{
+    begin_account(1000, true);
+    for (int i = 0; i < 200; i++) {
+        arrive(5);
+        take(5);
+        account_and_tick(1);
+    }
+    ck_assert_uint_eq(account.noted, 1000);
+    ck_assert_uint_eq(account.longest, 0);
+}
+END_TEST
+
+START_TEST(each_tick_that_saw_a_connection_counts)
+{
+    begin_account(1000, true);
+    account_and_tick(1);
+    arrive(3);
+    for (int i = 0; i < 7; i++)
+        account_and_tick(1);
+    take(2);
+    account_and_tick(1);
+    ck_assert_uint_eq(account.longest, 7);
+    take(1);
+    account_and_tick(1);
+    ck_assert_uint_eq(account.longest, 8);
+    ck_assert_uint_eq(account.noted, 3);
+}
+END_TEST
+
+START_TEST(who_waits_longer_than_the_ring_counts_with_all_of_it)
+{
+    begin_account(200, true); /* 10 ticks, and one more in the ring */
+    arrive(4);
+    for (int i = 0; i < 500; i++)
+        account_and_tick(1);
+    take(4);
+    account_and_tick(1);
+    ck_assert_uint_eq(account.noted, 4);
+    ck_assert_uint_eq(account.longest, 11);
+}
+END_TEST
+
+START_TEST(missed_ticks_lose_nobody_and_make_nobodys_waiting_longer)
+{
+    begin_account(1000, false);
+    account_and_tick(1);
+    arrive(2);
+    account_and_tick(40); /* 39 were missed: it is not known when they came */
+    take(1);
+    account_and_tick(1);
+    ck_assert_uint_eq(account.longest, 1);
+    take(1);
+    account_and_tick(1000);
+    ck_assert_uint_eq(account.longest, 2);
+    ck_assert_uint_eq(account.noted, 2);
+}
+END_TEST
+
+START_TEST(a_successor_goes_on_from_the_count_of_its_predecessor)
+{
+    begin_account(1000, false);
+    for (int i = 0; i < 50; i++) {
+        arrive(3);
+        take(2);
+        account_and_tick(1);
+    }
+    shedding_free(&shedding); /* it dies, and nobody watches for a while */
+    arrive(7);
+    take(20);
+    shedding_init(&shedding, 1000);
+    account_and_tick(1);
+    ck_assert_uint_eq(account.noted, 120);
+}
+END_TEST
+
+/* In long queues and short ones, with each connection's age. */
+START_TEST(the_accounts_are_those_of_every_connection)
+{
+    const struct random_row *row = &random_rows[_i % N_RANDOM];
+    bool is_exact = _i < N_RANDOM;
+
+    srandom((unsigned)_i);
+    begin_account(row->timeout_ms, is_exact);
+    for (int i = 0; i < 20000; i++) {
+        bool is_calm = i / 500 % 2 == 0;
+        account_and_tick(is_exact || random() % 10 != 0 ? 1 : 1 + (uint64_t)random() % 60);
+        arrive((unsigned)random() % (row->come_max + 1));
+        take((unsigned)random() % (row->take_max + 1) + (is_calm ? 2 : 0));
+    }
+    ck_assert_uint_gt(account.noted, 1000);
+    ck_assert_uint_gt(account.longest, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shedding");
@@ -323,9 +459,14 @@ int main(void)
     tcase_add_test(tcase, one_empty_tick_ends_a_standing_queue);
     tcase_add_test(tcase, missed_ticks_make_nobody_older_than_they_are);
     tcase_add_test(tcase, missed_ticks_count_for_who_was_seen_before_them);
-    tcase_add_loop_test(tcase, the_decision_is_that_of_every_connections_age, 0,
-                        sizeof(random_rows) / sizeof(random_rows[0]));
+    tcase_add_loop_test(tcase, the_decision_is_that_of_every_connections_age, 0, N_RANDOM);
     tcase_add_loop_test(tcase, with_missed_ticks_nobody_is_shed_before_their_time, 0, 5);
+    tcase_add_test(tcase, who_comes_and_is_taken_between_two_ticks_has_not_waited);
+    tcase_add_test(tcase, each_tick_that_saw_a_connection_counts);
+    tcase_add_test(tcase, who_waits_longer_than_the_ring_counts_with_all_of_it);
+    tcase_add_test(tcase, missed_ticks_lose_nobody_and_make_nobodys_waiting_longer);
+    tcase_add_test(tcase, a_successor_goes_on_from_the_count_of_its_predecessor);
+    tcase_add_loop_test(tcase, the_accounts_are_those_of_every_connection, 0, 2 * N_RANDOM);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
