@@ -1,4 +1,4 @@
-/* config check, schema, manual, get, put and diff. */
+/* config check, schema, get, put and diff. */
 #include <openssl/crypto.h>
 
 #include "admin/ctl/change.h"
@@ -34,16 +34,6 @@ int ctl_config_schema(const struct invocation *call)
     entry_schema(id, &text);
     buf_append_char(&text, '\n');
     status = ctl_print(call, buf_span(&text));
-    buf_free(&text);
-    return status;
-}
-
-int ctl_config_manual(const struct invocation *call)
-{
-    struct buf text;
-    buf_init(&text, TEXT_LIMIT_BYTES);
-    entry_manual(&text);
-    int status = ctl_print(call, buf_span(&text));
     buf_free(&text);
     return status;
 }

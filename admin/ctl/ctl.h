@@ -77,6 +77,7 @@ int ctl_config_versions(const struct invocation *call);
 int ctl_config_restore(const struct invocation *call);
 int ctl_config_export(const struct invocation *call);
 int ctl_config_manual(const struct invocation *call);
+int ctl_metrics_manual(const struct invocation *call);
 int ctl_verify(const struct invocation *call);
 int ctl_rotate(const struct invocation *call);
 int ctl_status(const struct invocation *call);

@@ -1,44 +1,20 @@
+#include "core/base/mdoc.h"
 #include "core/config/field.h"
-
-enum { LINE_BYTES = 78 };
-
-/* Writes one sentence, filled to lines. mdoc(7) reads a leading dot or quote as
- * a request and a backslash as an escape. */
-static void write_line(struct buf *out, const char *text)
-{
-    size_t column = 0;
-    while (*text != '\0') {
-        size_t len = strcspn(text, " ");
-        if (column > 0)
-            buf_append_char(out, column + 1 + len > LINE_BYTES ? '\n' : ' ');
-        column = column == 0 || column + 1 + len > LINE_BYTES ? len : column + 1 + len;
-        if (column == len && (text[0] == '.' || text[0] == '\''))
-            buf_append_cstr(out, "\\&");
-        for (; len > 0; len--, text++) {
-            if (*text == '\\')
-                buf_append_cstr(out, "\\e");
-            else
-                buf_append_char(out, *text);
-        }
-        text += strspn(text, " ");
-    }
-    buf_append_char(out, '\n');
-}
 
 static void write_field(struct buf *out, struct arena *arena, const struct field *field)
 {
     buf_printf(out, ".It Cm %s\n", field->name);
-    write_line(out, field->doc);
+    mdoc_write_text(out, field->doc);
     const char *expectation = field_expectation(field, arena);
     if (field->is_required)
-        write_line(out, arena_printf(arena, "Required: %s.", expectation));
+        mdoc_write_text(out, arena_printf(arena, "Required: %s.", expectation));
     else if (field->inherits != NULL)
-        write_line(out, arena_printf(arena, "Optional: %s; by default what defaults.%s says.", expectation,
-                                     field->inherits));
+        mdoc_write_text(out, arena_printf(arena, "Optional: %s; by default what defaults.%s says.",
+                                          expectation, field->inherits));
     else if (field->preset != NULL)
-        write_line(out, arena_printf(arena, "Optional: %s; by default %s.", expectation, field->preset));
+        mdoc_write_text(out, arena_printf(arena, "Optional: %s; by default %s.", expectation, field->preset));
     else
-        write_line(out, arena_printf(arena, "Optional: %s.", expectation));
+        mdoc_write_text(out, arena_printf(arena, "Optional: %s.", expectation));
 }
 
 static void write_reserved(struct buf *out, const struct record *record)
@@ -62,10 +38,10 @@ static void write_param(struct buf *out, struct arena *arena, const struct adapt
         [PARAM_BY_BOTH] = "A request's extra_body may say otherwise.",
     };
     buf_printf(out, ".It Cm %s\n", param->name);
-    write_line(out, param->doc);
-    write_line(out, arena_printf(arena, "Optional: %s.", adapter_param_expectation(param, arena)));
+    mdoc_write_text(out, param->doc);
+    mdoc_write_text(out, arena_printf(arena, "Optional: %s.", adapter_param_expectation(param, arena)));
     if (rights[param->right][0] != '\0')
-        write_line(out, rights[param->right]);
+        mdoc_write_text(out, rights[param->right]);
 }
 
 /* The parameters of each provider, whose table is not the configuration's. */
@@ -117,8 +93,8 @@ void entry_manual(struct buf *out)
             continue;
         }
         buf_printf(out, ".Ss %s\n", row->name);
-        write_line(out, row->field->doc);
-        write_line(out, arena_printf(arena, "The value is %s.", field_expectation(row->field, arena)));
+        mdoc_write_text(out, row->field->doc);
+        mdoc_write_text(out, arena_printf(arena, "The value is %s.", field_expectation(row->field, arena)));
     }
     arena_free(arena);
 }

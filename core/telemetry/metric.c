@@ -1,5 +1,6 @@
 #include "core/telemetry/metric_internal.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const struct metric *metric_row(enum metric_id id)
@@ -96,4 +97,23 @@ unsigned metric_verdict(const char *verdict)
 unsigned metric_operation(unsigned surface)
 {
     return surface < metric_operations.count ? surface : 0;
+}
+
+/* --- values --- */
+
+void metric_write_value(struct buf *out, uint64_t value, unsigned divisor)
+{
+    char digits[24];
+    uint64_t whole = value / divisor, rest = value % divisor;
+    int len = 0;
+
+    if (rest == 0) {
+        buf_printf(out, "%" PRIu64, whole);
+        return;
+    }
+    for (unsigned place = divisor / 10; place > 0 && rest > 0; place /= 10) {
+        digits[len++] = (char)('0' + rest / place);
+        rest %= place;
+    }
+    buf_printf(out, "%" PRIu64 ".%.*s", whole, len, digits);
 }

@@ -146,6 +146,9 @@ enum metric_signal { METRIC_SIGNAL_TRACES, METRIC_SIGNAL_METRICS, METRIC_SIGNAL_
 extern const struct closed_list metric_surfaces, metric_operations, metric_verdicts, metric_stages,
     metric_reload_sources, metric_signals;
 
+/* A cell's value in its metric's unit: a decimal without an exponent or trailing zeros. */
+void metric_write_value(struct buf *out, uint64_t value, unsigned divisor);
+
 /* The metrics as mdoc source, for llm-router-metrics(7). */
 void metric_manual(struct buf *out);
 

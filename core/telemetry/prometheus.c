@@ -1,6 +1,5 @@
 #include "core/telemetry/prometheus.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,24 +83,6 @@ static void append_escaped(struct buf *out, const char *text, bool escapes_quote
     }
 }
 
-/* As a decimal without an exponent and without trailing zeros. */
-static void append_value(struct buf *out, uint64_t value, unsigned divisor)
-{
-    char digits[24];
-    uint64_t whole = value / divisor, rest = value % divisor;
-    int len = 0;
-
-    if (rest == 0) {
-        buf_printf(out, "%" PRIu64, whole);
-        return;
-    }
-    for (unsigned place = divisor / 10; place > 0 && rest > 0; place /= 10) {
-        digits[len++] = (char)('0' + rest / place);
-        rest %= place;
-    }
-    buf_printf(out, "%" PRIu64 ".%.*s", whole, len, digits);
-}
-
 static void append_labels(struct buf *out, const struct series *series, const char *le)
 {
     char separator = '{';
@@ -132,7 +113,7 @@ static void append_sample(struct writer *w, const char *suffix, const struct ser
     buf_append_cstr(w->out, suffix);
     append_labels(w->out, series, le);
     buf_append_char(w->out, ' ');
-    append_value(w->out, value, divisor);
+    metric_write_value(w->out, value, divisor);
     buf_append_char(w->out, '\n');
 }
 
@@ -167,7 +148,7 @@ static void append_histogram(struct writer *w, const struct series *series)
     for (unsigned i = 0; i < n; i++) {
         count += series_cell(series, i);
         buf_init(&le, sizeof(text));
-        append_value(&le, metric->buckets->bounds[i], metric->divisor);
+        metric_write_value(&le, metric->buckets->bounds[i], metric->divisor);
         snprintf(text, sizeof(text), "%.*s", (int)le.len, le.data);
         buf_free(&le);
         append_sample(w, "_bucket", series, text, count, 1);

@@ -204,10 +204,15 @@ def test_config_get_without_a_document_is_refused(tmp_path):
     assert done.returncode == 1 and "LLM_ROUTER_CONFIG has no value" in done.stderr
 
 
-def test_the_manual_page_lists_the_fields_of_the_program():
-    page = (ROOT / "man" / "llm-router-config.5").read_text()
-    fields = page.split('.\\" fields: begin (llm-routerctl config manual)\n')[1].split('.\\" fields: end\n')[0]
-    assert fields == ctl("config", "manual").stdout, "replace that part by what `llm-routerctl config manual` prints"
+@pytest.mark.parametrize(
+    "name, what, command",
+    [("llm-router-config.5", "fields", ["config", "manual"]), ("llm-router-metrics.7", "metrics", ["metrics", "manual"])],
+)
+def test_the_manual_page_has_the_programs_table(name, what, command):
+    words = f"llm-routerctl {' '.join(command)}"
+    page = (ROOT / "man" / name).read_text()
+    table = page.split(f'.\\" {what}: begin ({words})\n')[1].split(f'.\\" {what}: end\n')[0]
+    assert table == ctl(*command).stdout, f"replace that part by what `{words}` prints"
 
 
 def entry(state):

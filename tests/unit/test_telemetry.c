@@ -427,6 +427,84 @@ START_TEST(a_value_on_a_bound_is_in_its_bucket)
 }
 END_TEST
 
+START_TEST(a_histogram_knows_how_many_values_it_had)
+{
+    telemetry_observe(t, METRIC_OVERHEAD, 2, 0, 3);
+    telemetry_observe(t, METRIC_OVERHEAD, 2, 100, 1);
+    telemetry_observe(t, METRIC_OVERHEAD, 2, UINT32_MAX, 2);
+    ck_assert_uint_eq(telemetry_observed(t, METRIC_OVERHEAD, 2), 6);
+    ck_assert_uint_eq(telemetry_observed(t, METRIC_OVERHEAD, 1), 0);
+    ck_assert_uint_eq(telemetry_observed(t, METRIC_OVERHEAD, 3), 0);
+}
+END_TEST
+
+/* --- the manual page --- */
+
+START_TEST(the_manual_has_every_metric_by_both_names_with_its_labels)
+{
+    struct buf out;
+    char line[256], name[METRIC_NAME_BYTES];
+
+    buf_init(&out, 1024 * 1024);
+    metric_manual(&out);
+    ck_assert(!out.overflowed);
+    buf_append_char(&out, '\0');
+    const char *at = out.data;
+    for (unsigned i = 0; i < METRIC_COUNT; i++) {
+        const struct metric *m = metric_row((enum metric_id)i);
+        const char *words[BLOCK_LABELS_MAX + CLOSED_LABELS_MAX];
+        size_t n_words = 0;
+        snprintf(line, sizeof(line), "\n.Ss %s\n", m->name);
+        const char *section = i == 0 ? at : strstr(at, line);
+        ck_assert_msg(section != NULL, "%s has no section", m->name);
+        at = section + 1;
+        const char *end = strstr(at, "\n.El\n");
+        prometheus_name(m, name);
+        snprintf(line, sizeof(line), "\n.Cm %s%s\n", name, m->kind == METRIC_COUNTER ? "_total" : "");
+        const char *found = strstr(at, line);
+        ck_assert_msg(found != NULL && found < end, "%s is not said of %s", line, m->name);
+        for (size_t j = 0; j < BLOCK_LABELS_MAX; j++)
+            words[n_words++] = m->block_labels[j];
+        for (size_t j = 0; j < CLOSED_LABELS_MAX; j++)
+            words[n_words++] = m->closed[j].name;
+        for (size_t j = 0; j < n_words; j++) {
+            snprintf(line, sizeof(line), "\n.It Label Cm %s\n", words[j]);
+            found = words[j] != NULL ? strstr(at, line) : at;
+            ck_assert_msg(found != NULL && found < end, "%s is not said of %s", line, m->name);
+        }
+    }
+    buf_free(&out);
+}
+END_TEST
+
+static const struct {
+    uint64_t value;
+    unsigned divisor;
+    const char *text;
+} values[] = {
+    { 0, 1, "0" },
+    { UINT64_MAX, 1, "18446744073709551615" },
+    { 0, 1000000, "0" },
+    { 1, 1000000, "0.000001" },
+    { 50, 1000000, "0.00005" },
+    { 1000000, 1000000, "1" },
+    { 1500000, 1000000, "1.5" },
+    { 655360000, 1000000, "655.36" },
+    { 1700000000123456, 1000000, "1700000000.123456" },
+};
+
+START_TEST(a_value_is_the_shortest_decimal)
+{
+    struct buf out;
+
+    buf_init(&out, 64);
+    metric_write_value(&out, values[_i].value, values[_i].divisor);
+    buf_append_char(&out, '\0');
+    ck_assert_str_eq(out.data, values[_i].text);
+    buf_free(&out);
+}
+END_TEST
+
 /* --- Prometheus --- */
 
 static const struct {
@@ -513,6 +591,9 @@ int main(void)
     tcase_add_test(tcase, the_callers_mistakes_and_departures_are_no_errors_of_a_key);
     tcase_add_test(tcase, what_no_list_has_is_other);
     tcase_add_test(tcase, a_value_on_a_bound_is_in_its_bucket);
+    tcase_add_test(tcase, a_histogram_knows_how_many_values_it_had);
+    tcase_add_test(tcase, the_manual_has_every_metric_by_both_names_with_its_labels);
+    tcase_add_loop_test(tcase, a_value_is_the_shortest_decimal, 0, (int)(sizeof(values) / sizeof(values[0])));
     tcase_add_loop_test(tcase, names_are_as_the_compatibility_page_maps_them, 0,
                         (int)(sizeof(names) / sizeof(names[0])));
     tcase_add_test(tcase, text_is_escaped_and_values_are_decimals);
