@@ -66,7 +66,7 @@ RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 	$(if $(filter postgres,$(STORE)),$(SERVER_PACKAGES))
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
-TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) check espeak-ng ffmpeg jq libfcgi-dev procps python3-venv spawn-fcgi $(NODE_PACKAGES)
+TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) check espeak-ng ffmpeg jq libfcgi-dev procps prometheus python3-venv spawn-fcgi $(NODE_PACKAGES)
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev

@@ -1,6 +1,5 @@
 #include "core/telemetry/metric_internal.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 const struct metric *metric_row(enum metric_id id)
@@ -64,11 +63,23 @@ static unsigned find(const struct closed_list *list, const char *text)
     return i;
 }
 
-unsigned metric_surface(const char *dialect_or_endpoint)
+/* Paths below a mount. */
+static const struct {
+    const char *endpoint, *surface;
+} surfaces_of[] = {
+    { "chat/completions", "chat" },
+    { "audio/speech", "speech" },
+    { "audio/transcriptions", "transcription" },
+    { "audio/voices", "voices" },
+};
+
+unsigned metric_surface(const char *name)
 {
-    if (dialect_or_endpoint != NULL && strcmp(dialect_or_endpoint, "audio/voices") == 0)
-        dialect_or_endpoint = "voices";
-    return find(&metric_surfaces, dialect_or_endpoint != NULL ? dialect_or_endpoint : "");
+    for (size_t i = 0; name != NULL && i < sizeof(surfaces_of) / sizeof(surfaces_of[0]); i++) {
+        if (strcmp(name, surfaces_of[i].endpoint) == 0)
+            name = surfaces_of[i].surface;
+    }
+    return find(&metric_surfaces, name != NULL ? name : "");
 }
 
 /* Statuses have three digits in both lists. */
@@ -101,19 +112,30 @@ unsigned metric_operation(unsigned surface)
 
 /* --- values --- */
 
+/* The digits of `value` end at `end`; returns where they begin. */
+static char *put_digits(char *end, uint64_t value)
+{
+    do {
+        *--end = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return end;
+}
+
 void metric_write_value(struct buf *out, uint64_t value, unsigned divisor)
 {
-    char digits[24];
-    uint64_t whole = value / divisor, rest = value % divisor;
-    int len = 0;
+    char whole[24], part[24];
+    char *end = whole + sizeof(whole), *digits = put_digits(end, value / divisor);
+    uint64_t rest = value % divisor;
+    size_t len = 0;
 
-    if (rest == 0) {
-        buf_printf(out, "%" PRIu64, whole);
+    buf_append(out, digits, (size_t)(end - digits));
+    if (rest == 0)
         return;
-    }
+    part[len++] = '.';
     for (unsigned place = divisor / 10; place > 0 && rest > 0; place /= 10) {
-        digits[len++] = (char)('0' + rest / place);
+        part[len++] = (char)('0' + rest / place);
         rest %= place;
     }
-    buf_printf(out, "%" PRIu64 ".%.*s", whole, len, digits);
+    buf_append(out, part, len);
 }

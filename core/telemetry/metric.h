@@ -129,8 +129,8 @@ unsigned block_cells(enum block_kind kind);
 enum { METRIC_SURFACES = 6 }; /* as metric_surfaces.count */
 
 /* Positions in closed lists. An unknown status, reason or name is "_other". */
-unsigned metric_surface(const char *dialect_or_endpoint); /* NULL too */
-unsigned metric_status(int status);                       /* of a reply to a caller; 0: none was sent */
+unsigned metric_surface(const char *name); /* a dialect's, or an endpoint; or NULL */
+unsigned metric_status(int status);        /* of a reply to a caller; 0: none was sent */
 unsigned metric_reason(const char *reason,
                        int status); /* of a failed attempt: "timeout", …, else its status */
 unsigned metric_verdict(const char *verdict);

@@ -1,6 +1,5 @@
 #include "core/telemetry/prometheus.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -63,11 +62,18 @@ void prometheus_name(const struct metric *metric, char out[METRIC_NAME_BYTES])
 
 /* --- text --- */
 
+enum {
+    BOUNDS_BYTES = 4096,
+    LABELS_BYTES = SERIES_LABELS_MAX * (METRIC_NAME_BYTES + 2 * TELEMETRY_LABEL_BYTES + 8),
+};
+
 struct writer {
     struct buf *out;
     enum prometheus_format format;
     enum metric_id last; /* whose head has been written; METRIC_COUNT: none */
     char name[METRIC_NAME_BYTES];
+    struct buf bounds; /* of its buckets, as text, each with a NUL behind it */
+    struct buf labels; /* of the series in hand, with the brace that opens them and none that closes */
 };
 
 /* Quotes are escaped in a label's value, and in OpenMetrics in a HELP text too. */
@@ -83,38 +89,52 @@ static void append_escaped(struct buf *out, const char *text, bool escapes_quote
     }
 }
 
-static void append_labels(struct buf *out, const struct series *series, const char *le)
+static void compose_labels(struct writer *w, const struct series *series)
 {
-    char separator = '{';
-
+    buf_clear(&w->labels);
     for (unsigned i = 0; i < series->n_labels; i++) {
         char name[METRIC_NAME_BYTES];
         size_t len = 0;
         append_name(name, &len, sizeof(name), series->labels[i].name);
-        buf_append_char(out, separator);
-        buf_append_cstr(out, name);
-        buf_append_cstr(out, "=\"");
-        append_escaped(out, series->labels[i].value, true);
-        buf_append_char(out, '"');
-        separator = ',';
+        buf_append_char(&w->labels, i == 0 ? '{' : ',');
+        buf_append(&w->labels, name, len);
+        buf_append_cstr(&w->labels, "=\"");
+        append_escaped(&w->labels, series->labels[i].value, true);
+        buf_append_char(&w->labels, '"');
     }
-    if (le != NULL) {
-        buf_printf(out, "%cle=\"%s\"", separator, le);
-        separator = ',';
-    }
-    if (separator == ',')
-        buf_append_char(out, '}');
 }
 
-static void append_sample(struct writer *w, const char *suffix, const struct series *series, const char *le,
-                          uint64_t value, unsigned divisor)
+/* A line; `le` is a bucket's bound, or NULL. */
+static void append_sample(struct writer *w, const char *suffix, const char *le, uint64_t value,
+                          unsigned divisor)
 {
     buf_append_cstr(w->out, w->name);
     buf_append_cstr(w->out, suffix);
-    append_labels(w->out, series, le);
+    buf_append_span(w->out, buf_span(&w->labels));
+    if (le != NULL) {
+        buf_append_cstr(w->out, w->labels.len > 0 ? ",le=\"" : "{le=\"");
+        buf_append_cstr(w->out, le);
+        buf_append_char(w->out, '"');
+    }
+    if (le != NULL || w->labels.len > 0)
+        buf_append_char(w->out, '}');
     buf_append_char(w->out, ' ');
     metric_write_value(w->out, value, divisor);
     buf_append_char(w->out, '\n');
+}
+
+/* In OpenMetrics they are floating point numbers also where they are whole. */
+static void compose_bounds(struct writer *w, const struct metric *metric)
+{
+    buf_clear(&w->bounds);
+    for (unsigned i = 0; i < metric->buckets->count; i++) {
+        size_t begin = w->bounds.len;
+        metric_write_value(&w->bounds, metric->buckets->bounds[i], metric->divisor);
+        if (w->format == PROMETHEUS_OPENMETRICS &&
+            memchr(w->bounds.data + begin, '.', w->bounds.len - begin) == NULL)
+            buf_append_cstr(&w->bounds, ".0");
+        buf_append_char(&w->bounds, '\0');
+    }
 }
 
 static void append_head(struct writer *w, const struct metric *metric)
@@ -139,38 +159,37 @@ static void append_head(struct writer *w, const struct metric *metric)
 
 static void append_histogram(struct writer *w, const struct series *series)
 {
-    const struct metric *metric = series->metric;
-    unsigned n = metric->buckets->count;
+    unsigned n = series->metric->buckets->count;
+    const char *le = w->bounds.data;
     uint64_t count = 0;
-    char text[32];
-    struct buf le;
 
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++, le += strlen(le) + 1) {
         count += series_cell(series, i);
-        buf_init(&le, sizeof(text));
-        metric_write_value(&le, metric->buckets->bounds[i], metric->divisor);
-        snprintf(text, sizeof(text), "%.*s", (int)le.len, le.data);
-        buf_free(&le);
-        append_sample(w, "_bucket", series, text, count, 1);
+        append_sample(w, "_bucket", le, count, 1);
     }
     count += series_cell(series, n);
-    append_sample(w, "_bucket", series, "+Inf", count, 1);
-    append_sample(w, "_sum", series, NULL, series_cell(series, n + 1), metric->divisor);
-    append_sample(w, "_count", series, NULL, count, 1);
+    append_sample(w, "_bucket", "+Inf", count, 1);
+    append_sample(w, "_sum", NULL, series_cell(series, n + 1), series->metric->divisor);
+    append_sample(w, "_count", NULL, count, 1);
 }
 
 static void write_series(void *ctx, const struct series *series)
 {
+    const struct metric *metric = series->metric;
     struct writer *w = ctx;
 
-    if (w->last != series->id)
-        append_head(w, series->metric);
-    w->last = series->id;
-    if (series->metric->kind == METRIC_HISTOGRAM)
+    if (w->last != series->id) {
+        append_head(w, metric);
+        if (metric->kind == METRIC_HISTOGRAM)
+            compose_bounds(w, metric);
+        w->last = series->id;
+    }
+    compose_labels(w, series);
+    if (metric->kind == METRIC_HISTOGRAM)
         append_histogram(w, series);
     else
-        append_sample(w, series->metric->kind == METRIC_COUNTER ? "_total" : "", series, NULL,
-                      series_cell(series, 0), series->metric->divisor);
+        append_sample(w, metric->kind == METRIC_COUNTER ? "_total" : "", NULL, series_cell(series, 0),
+                      metric->divisor);
 }
 
 void prometheus_write(const struct telemetry *t, const struct series_facts *facts,
@@ -178,7 +197,11 @@ void prometheus_write(const struct telemetry *t, const struct series_facts *fact
 {
     struct writer w = { .out = out, .format = format, .last = METRIC_COUNT };
 
+    buf_init(&w.bounds, BOUNDS_BYTES);
+    buf_init(&w.labels, LABELS_BYTES);
     telemetry_visit(t, facts, write_series, &w);
     if (format == PROMETHEUS_OPENMETRICS)
         buf_append_cstr(out, "# EOF\n");
+    buf_free(&w.labels);
+    buf_free(&w.bounds);
 }

@@ -48,22 +48,33 @@ static const struct endpoint {
     { "/readyz", false, "GET, HEAD", true, true, serve_readyz },
 };
 
-static const struct endpoint *find_endpoint(const struct turn *turn)
+/* `below` is what follows the mount; NULL: there is none. */
+static bool is_endpoint(const struct endpoint *e, const char *path, const char *below)
+{
+    size_t len = strlen(e->path), have = strlen(path);
+
+    if (e->path[0] == '/')
+        return have >= len && strcmp(path + have - len, e->path) == 0;
+    return below != NULL && strncmp(below, e->path, len) == 0 &&
+           (below[len] == '\0' || (e->is_prefix && below[len] == '/'));
+}
+
+static const struct endpoint *find_endpoint(const char *path, const char *below)
 {
     for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++) {
-        const struct endpoint *e = &endpoints[i];
-        size_t len = strlen(e->path);
-        const char *path = turn->request.path;
-        if (e->path[0] == '/') {
-            size_t have = strlen(path);
-            if (have >= len && strcmp(path + have - len, e->path) == 0)
-                return e;
-        } else if (turn->mount != NULL && strncmp(turn->endpoint, e->path, len) == 0 &&
-                   (turn->endpoint[len] == '\0' || (e->is_prefix && turn->endpoint[len] == '/'))) {
-            return e;
-        }
+        if (is_endpoint(&endpoints[i], path, below))
+            return &endpoints[i];
     }
     return NULL;
+}
+
+const char *edge_find_endpoint(const char *below)
+{
+    const struct dialect *dialect = dialect_by_endpoint(span_cstr(below));
+    if (dialect != NULL)
+        return dialect->endpoint;
+    const struct endpoint *endpoint = find_endpoint("", below);
+    return endpoint != NULL ? endpoint->path : NULL;
 }
 
 void turn_note(struct turn *turn)
@@ -206,7 +217,8 @@ static void route(struct turn *turn)
             return;
         }
     }
-    const struct endpoint *endpoint = find_endpoint(turn);
+    const struct endpoint *endpoint =
+        find_endpoint(turn->request.path, turn->mount != NULL ? turn->endpoint : NULL);
     if (endpoint != NULL)
         route_to_endpoint(turn, endpoint);
     else

@@ -29,6 +29,9 @@ struct turn {
 /* Serves one request and appends its event. Probes leave none. */
 void edge_serve(struct router_worker *worker, struct conn *conn);
 
+/* Which endpoint of ours lies below a mount at this path, as events name it; NULL: none. */
+const char *edge_find_endpoint(const char *below);
+
 /* Notes what the event knows by now where the master finds it if this worker dies. */
 void turn_note(struct turn *turn);
 

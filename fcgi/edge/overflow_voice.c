@@ -11,7 +11,7 @@
 #include "fcgi/edge/health.h"
 #include "fcgi/gauges.h"
 
-enum { PAGE_BYTES = OVERFLOW_REPLY_BYTES - 64 * 1024, PATH_BYTES = 1024 };
+enum { PAGE_BYTES = OVERFLOW_REPLY_BYTES / 2 - 64 * 1024, PATH_BYTES = 1024 };
 
 static struct spool_plan spool_plan;
 static struct spool spool;
@@ -158,7 +158,12 @@ static void answer_health(struct engine_process *process, const struct record_re
         struct visit visit = { process->mapping, request, "application/json" };
         buf_init(&body, PAGE_BYTES);
         int status = page->write(&visit, &body);
-        reply_compose(cgi, status, span_cstr(visit.media_type), id, buf_span(&body));
+        if (body.overflowed) {
+            log_line(LOG_ERROR, "page_too_large", "%s has more than %d bytes", page->path, PAGE_BYTES);
+            reply_compose_failure(cgi, &(struct failure){ .kind = FAILURE_INTERNAL }, form_of(path), id);
+        } else {
+            reply_compose(cgi, status, span_cstr(visit.media_type), id, buf_span(&body));
+        }
         buf_free(&body);
     }
 }
@@ -166,7 +171,8 @@ static void answer_health(struct engine_process *process, const struct record_re
 /* --- who has waited too long --- */
 
 static void append_event(struct engine_process *process, const struct record_reader *request,
-                         const char *request_id, const char *mount, int status, const char *code)
+                         const char *request_id, const struct mount *mount, const char *endpoint, int status,
+                         const char *code)
 {
     event_begin(&event);
     event.instance = process->mapping->instance;
@@ -174,7 +180,10 @@ static void append_event(struct engine_process *process, const struct record_rea
     event.request_id = request_id;
     trace_begin(&router_settings()->tracing, span_cstr(record_param(request, "HTTP_TRACEPARENT")),
                 &event.trace);
-    event.mount = mount;
+    if (mount != NULL) {
+        event.mount = mount->prefix;
+        event.endpoint = edge_find_endpoint(endpoint);
+    }
     event.end = EVENT_END_OVERFLOW;
     event.status = status;
     event.code = code;
@@ -185,10 +194,10 @@ static void answer_overflow(struct engine_process *process, const struct record_
                             const char *path, const char *id, struct buf *cgi)
 {
     const struct failure failure = { .kind = FAILURE_OVERLOADED, .retry_after_s = 1 };
-    const char *endpoint;
+    const char *endpoint = NULL;
     const struct mount *mount = mount_find(path, &endpoint);
     enum error_form form = mount != NULL ? mount->form : ERROR_FORM_OPENAI;
-    append_event(process, request, id, mount != NULL ? mount->prefix : NULL, failure_status(&failure, form),
+    append_event(process, request, id, mount, endpoint, failure_status(&failure, form),
                  failure_code(&failure));
     reply_compose_failure(cgi, &failure, form, id);
 }

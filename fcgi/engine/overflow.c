@@ -20,7 +20,7 @@ enum {
     PEERS_MAX = 8192,
     HEALTH_SHARE = 8,        /* one place in so many is for the health socket alone */
     OTHER_DESCRIPTORS = 32,  /* that are no peers */
-    PEER_PATIENCE_MS = 5000, /* for a peer that does not send its request, or does not read */
+    PEER_PATIENCE_MS = 5000, /* for a peer that does not send its request, or reads nothing */
     DISCARD_MS = 1000,       /* for one that is still sending when it has its answer */
     IDLE_TICKS = 2,          /* a worker idle for so long beside a queue has missed its wake-up */
     EVENTS_AT_ONCE = 64,
@@ -103,6 +103,7 @@ static bool send_reply(struct overflow *o, struct peer *peer)
         if (n < 0)
             return false;
         peer->sent += (size_t)n;
+        peer->ends_us = clock_monotonic_us() + PEER_PATIENCE_MS * US_PER_MS;
     }
     if (peer->reader.has_ended)
         return false;

@@ -12,7 +12,7 @@
 #include "fcgi/engine/engine.h"
 #include "fcgi/engine/record.h"
 
-enum { OVERFLOW_REPLY_BYTES = 32 * 1024 * 1024 }; /* /metrics of a large tree is the largest */
+enum { OVERFLOW_REPLY_BYTES = 256 * 1024 * 1024 }; /* /metrics of the largest tree has half of it */
 
 /* What the program says in the process's place. */
 struct overflow_voice {

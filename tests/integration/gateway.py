@@ -71,11 +71,11 @@ class Gateway:
             "PORT": str(self.port),
         } | self._servers
 
-    def ctl(self, *arguments):
+    def ctl(self, *arguments, given=""):
         done = subprocess.run(
             [program("llm-routerctl"), *arguments],
             env=self.environment(),
-            stdin=subprocess.DEVNULL,
+            input=given,
             capture_output=True,
             text=True,
             timeout=20,
