@@ -43,16 +43,16 @@ def whole_request(params, body=b""):
 def parse_reply(received):
     """The reply in these bytes; None while its head is not complete. It is whole
     when the end of the request has come."""
-    stdout, is_ended, at = b"", False, 0
+    stdout, is_ended, at = [], False, 0
     while len(received) - at >= 8:
         version, kind, _, length, padding = struct.unpack(">BBHHBx", received[at : at + 8])
         if version != 1 or len(received) - at < 8 + length + padding:
             break
         if kind == STDOUT:
-            stdout += received[at + 8 : at + 8 + length]
+            stdout.append(received[at + 8 : at + 8 + length])
         is_ended = is_ended or kind == END_REQUEST
         at += 8 + length + padding
-    return parse_cgi(stdout, is_ended)
+    return parse_cgi(b"".join(stdout), is_ended)
 
 
 def parse_cgi(stdout, is_whole):

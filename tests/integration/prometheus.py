@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from processes import KeptPort, Process, wait_until
 
 OPENMETRICS = "application/openmetrics-text"
-SCRAPE_S = 0.25
+SCRAPE_S = 1.0
 
 
 class Prometheus:

@@ -352,7 +352,7 @@ def test_nothing_that_a_caller_sends_makes_a_series(gateway):
         elif kind == 1:
             gateway.get(f"/v1/{word}/{word}")
         elif kind == 2:
-            method = secrets.choice(["GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"])
+            method = secrets.choice(["GET", "PUT", "DELETE", "PATCH"])
             gateway.call(method, "/v1/chat/completions", key=word).reply()
         elif kind == 3:
             gateway.say(word, voice=word)
