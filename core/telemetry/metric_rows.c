@@ -93,8 +93,8 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .divisor = 1, .programs = METRIC_OF_ROUTER,
         .help = "Requests that have ended, by the status the caller was sent.",
         .moves = "A request has ended. Probes are not counted. The model is the one that served, or "
-                 "\"_other\" for a request without one; the status is \"none\" if the caller left, "
-                 "or the worker died, before one was sent.",
+                 "\"_other\" for a request without one; the status is \"none\" if the caller left "
+                 "before one was sent, or the worker died.",
         .advice = "The denominator of every ratio.",
     },
     [METRIC_FALLBACK_COUNT] = {
@@ -174,7 +174,8 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .name = GATEWAY "queue.duration", .unit = "s", .kind = METRIC_HISTOGRAM, .block = BLOCK_INSTANCE,
         .buckets = &queue_times, .divisor = MICRO, .programs = METRIC_OF_ROUTER,
         .help = "How long connections waited to be accepted, to 20 ms.",
-        .moves = "At the tick of the overflow process after each was accepted.",
+        .moves = "At the tick of the overflow process after each was accepted; where ticks came "
+                 "late, with as long as is known for certain.",
         .advice = "More workers, or fewer requests.",
     },
     [METRIC_OVERFLOW] = {
