@@ -91,6 +91,8 @@ void in_hand_append_death(const struct router_settings *settings, struct mapping
     struct error e;
 
     make_event(&settings->tracing, mapping, slot, record, &event);
+    if (is_counted)
+        event.status = record->request.status; /* the metrics and the record say the same */
     if (spool_open(&plan, &spool, &e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s", e.text);
     if (!is_counted)

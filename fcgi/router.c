@@ -60,8 +60,10 @@ void router_record(struct spool *spool, struct mapping *mapping, struct scoreboa
 
     buf_init(&line, EVENT_LIMIT_BYTES);
     event_write(event, &line);
-    if (record != NULL)
+    if (record != NULL) {
+        record->request.status = event->status;
         atomic_store_explicit(&record->request.is_counted, 1, memory_order_release);
+    }
     telemetry_count(&mapping->telemetry, event);
     append_line(spool, mapping, buf_span(&line));
     buf_free(&line);

@@ -20,7 +20,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 7,
+    MAPPING_LAYOUT = 8,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -43,6 +43,7 @@ const char *stage_name(enum stage stage);
 struct scoreboard_request {
     _Atomic uint64_t started_us; /* monotonic; 0: no request is in hand */
     _Atomic uint32_t is_counted; /* in the metrics' cells; its event is about to be written, or is */
+    int32_t status;              /* that it was counted with, once it is */
     uint32_t series;             /* of its model, as in struct request_event */
     uint64_t time_us;            /* wall clock */
     char event_id[40];
