@@ -133,9 +133,9 @@ void metric_write_value(struct buf *out, uint64_t value, unsigned divisor)
     if (rest == 0)
         return;
     part[len++] = '.';
-    for (unsigned place = divisor / 10; place > 0 && rest > 0; place /= 10) {
-        part[len++] = (char)('0' + rest / place);
-        rest %= place;
+    for (; rest > 0; rest %= divisor) {
+        rest *= 10;
+        part[len++] = (char)('0' + rest / divisor);
     }
     buf_append(out, part, len);
 }

@@ -197,17 +197,19 @@ START_TEST(a_block_keeps_its_cells_through_every_tree)
 {
     const struct snap_root *root = make_tree("m", "openai", "0000000a");
     telemetry_assign(t, (struct snap_root *)(void *)image);
-    uint32_t model = model_of(root)->series[SNAP_WAY_FIRST], provider = upstream_of(root)->series;
-    uint32_t key = key_of(root)->series, route = upstream_of(root)->route_series[SNAP_WAY_FIRST];
+    const struct snap_model first_model = *model_of(root);
+    const struct snap_upstream first_upstream = *upstream_of(root);
+    const struct snap_key first_key = *key_of(root);
 
     telemetry_assign(t, make_tree("another", "groq", "0000000b"));
-    ck_assert_uint_ne(model_of(root)->series[SNAP_WAY_FIRST], model);
-    ck_assert_uint_ne(key_of(root)->series, key);
+    ck_assert_uint_ne(model_of(root)->series[SNAP_WAY_FIRST], first_model.series[SNAP_WAY_FIRST]);
+    ck_assert_uint_ne(key_of(root)->series, first_key.series);
     telemetry_assign(t, make_tree("m", "openai", "0000000a"));
-    ck_assert_uint_eq(model_of(root)->series[SNAP_WAY_FIRST], model);
-    ck_assert_uint_eq(upstream_of(root)->series, provider);
-    ck_assert_uint_eq(key_of(root)->series, key);
-    ck_assert_uint_eq(upstream_of(root)->route_series[SNAP_WAY_FIRST], route);
+    ck_assert_uint_eq(model_of(root)->series[SNAP_WAY_FIRST], first_model.series[SNAP_WAY_FIRST]);
+    ck_assert_uint_eq(upstream_of(root)->series, first_upstream.series);
+    ck_assert_uint_eq(key_of(root)->series, first_key.series);
+    ck_assert_uint_eq(upstream_of(root)->route_series[SNAP_WAY_FIRST],
+                      first_upstream.route_series[SNAP_WAY_FIRST]);
     expect(GATEWAY "upstream.errors provider=groq key_id=0000000b status_code=401", 0);
 }
 END_TEST
