@@ -18,9 +18,10 @@ CC_FOR_BUILD ?= $(CC)
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 HARDENING := -fstack-protector-strong -fPIE
-CPPFLAGS += -I. -D_GNU_SOURCE
+GENERATED = $(BUILD)/generated# headers of the build's own
+CPPFLAGS += -I. -I$(GENERATED) -D_GNU_SOURCE
 ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(CFLAGS)
-LDLIBS := -lcurl -ljson-c -lpq -lhiredis -lssl -lcrypto
+LDLIBS := -lcurl -ljson-c -lpq -lhiredis -lprotobuf-c -lz -lssl -lcrypto
 LDFLAGS += -pie -Wl,-z,relro,-z,now
 
 ifdef SANITIZE
@@ -37,7 +38,7 @@ CPPFLAGS += -D_FORTIFY_SOURCE=2
 endif
 
 CORE_SOURCES := $(sort $(wildcard core/*/*.c adapters/*.c))
-ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c))
+ENGINE_SOURCES := $(sort $(wildcard fcgi/engine/*.c fcgi/shipper/*.c))
 EDGE_SOURCES := $(sort $(filter-out fcgi/main.c,$(wildcard fcgi/edge/*.c fcgi/*.c)))
 ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(filter-out admin/ctl/main.c,$(wildcard admin/ctl/*.c)))
@@ -60,7 +61,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fu
 C_FILES = $(sort $(shell find core fcgi adapters admin tests tools -name '*.[ch]'))
 
 BUILD_PACKAGES := gcc libc6-dev make pkg-config libcurl4-openssl-dev libssl-dev libjson-c-dev libpq-dev \
-	libhiredis-dev
+	libhiredis-dev libprotobuf-c-dev protobuf-c-compiler zlib1g-dev
 SERVER_PACKAGES := postgresql redis-server
 RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 	$(if $(filter postgres,$(STORE)),$(SERVER_PACKAGES))
@@ -90,7 +91,17 @@ packages-lint: ; @tools/install-packages $(LINT_PACKAGES)
 packages-bench: ; @tools/install-packages $(BENCH_PACKAGES)
 packages-fuzz: ; @tools/install-packages $(FUZZ_PACKAGES)
 
-$(BUILD)/%.o: %.c | packages-build
+# The messages of OTLP: their C comes from the protocol's field numbers.
+OTLP := $(GENERATED)/core/telemetry/otlp.pb-c
+
+$(OTLP).c $(OTLP).h &: core/telemetry/otlp.proto | packages-build
+	@mkdir -p $(@D)
+	$(call run,GEN,protoc-c --c_out=$(GENERATED) $<)
+
+$(OTLP).o: $(OTLP).c
+	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@)
+
+$(BUILD)/%.o: %.c | packages-build $(OTLP).h
 	@mkdir -p $(@D)
 	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@)
 
@@ -109,7 +120,7 @@ $(BUILD)/voices/catalogs.c: $(BUILD)/compile-voices $(VOICES)
 $(BUILD)/voices/catalogs.o: $(BUILD)/voices/catalogs.c core/voices/compiled.h
 	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c $< -o $@)
 
-$(BUILD)/libcore.a: $(call object,$(CORE_SOURCES)) $(BUILD)/voices/catalogs.o
+$(BUILD)/libcore.a: $(call object,$(CORE_SOURCES)) $(BUILD)/voices/catalogs.o $(OTLP).o
 	@rm -f $@
 	$(call run,AR,$(AR) rcs $@ $^)
 
@@ -198,8 +209,8 @@ soak: packages-test programs ## crashes under load for ten minutes, and the rest
 	@BUILD=$(BUILD) CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 tests/integration/run -raP tests/integration/test_chaos.py \
 		tests/integration/test_overload.py tests/integration/test_plane.py
 
-lint: packages-lint ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
-	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)
+lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
+	@BUILD=$(BUILD) FLAGS='-std=c17 $(CPPFLAGS) $(WARNINGS)' tools/lint $(C_FILES)
 
 format: packages-lint ## lay out all C files
 	clang-format -i $(C_FILES)

@@ -9,11 +9,13 @@
 #include "core/base/clock.h"
 #include "core/log/log.h"
 #include "core/store/place.h"
+#include "core/telemetry/otlp_sink.h"
 #include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
 #include "fcgi/engine/settings.h"
 #include "fcgi/in_hand.h"
+#include "fcgi/shipper/shipper.h"
 
 #define PLACE(member) offsetof(struct router_settings, member)
 
@@ -88,9 +90,16 @@ static void report_telemetry(const char *variable, const char *problem)
     log_line(LOG_WARN, "telemetry_setting_ignored", "%s: %s", variable, problem);
 }
 
+/* Where events and values go. */
+static int prepare_export(struct mapping *mapping, struct error *e)
+{
+    int r = shipper_read_settings(mapping->program, &shared.otlp, e);
+    atomic_store(&mapping->spool_room.is_read, r == 0 && shared.otlp.receivers[OTLP_TRACES].is_on);
+    return r;
+}
+
 static int init_master(struct engine_process *process, struct error *e)
 {
-    (void)process;
     int r = envelope_keys_from_environment(&shared.keys, e);
     shared.has_keys = r == 0;
     trace_policy_read(&settings.tracing, report_telemetry);
@@ -105,8 +114,11 @@ static int init_master(struct engine_process *process, struct error *e)
     if ((r = store_place_from_environment(&shared.place, e)) != 0)
         return r;
     shared.trust = (struct trust){ .path = trust_file(settings.ca_file), .report = report_no_trust };
-    if (!settings.is_cgi)
+    if (!settings.is_cgi) {
         prepare_tls();
+        if ((r = prepare_export(process->mapping, e)) != 0)
+            return r;
+    }
     return exchange_init_master(e);
 }
 
@@ -126,6 +138,7 @@ static int init_worker(struct engine_process *process, struct error *e)
 {
     if (!settings.is_cgi) /* which is its own keeper */
         store_place_wipe(&shared.place);
+    otlp_settings_wipe(&shared.otlp);
     worker.process = process;
     worker.arena = arena_new();
     int r = exchange_open(&shared.trust, &worker.client, e);
@@ -158,6 +171,7 @@ const struct router_settings *router_settings(void)
 static int run_overflow(struct engine_process *process)
 {
     store_place_wipe(&shared.place);
+    otlp_settings_wipe(&shared.otlp);
     return overflow_run(&edge_voice, process);
 }
 
@@ -185,12 +199,28 @@ static void worker_died(struct engine_process *process, const struct scoreboard_
 
 static int run_keeper(struct engine_process *process)
 {
+    otlp_settings_wipe(&shared.otlp);
     return keeper_run(process, &shared);
+}
+
+static int run_shipper(struct engine_process *process)
+{
+    const struct otlp_sinks otlp = { .settings = &shared.otlp, .instance = process->mapping->instance };
+    struct shipper shipper = { .plan = router_spool_plan(&settings, process->mapping, NULL) };
+    struct error e;
+
+    if (shared.otlp.receivers[OTLP_TRACES].is_on &&
+        otlp_open_traces(&otlp, &shipper.sinks[shipper.n_sinks++], &e) != 0) {
+        log_line(LOG_ERROR, "sink_failed", "%s", e.text);
+        return 1;
+    }
+    return shipper_run(process, &shipper);
 }
 
 static const struct engine_role roles[] = {
     { "keeper", run_keeper, false },
     { "overflow", run_overflow, true },
+    { "shipper", run_shipper, false },
 };
 
 static const struct engine_program program = {

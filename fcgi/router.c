@@ -19,6 +19,7 @@ struct spool_plan router_spool_plan(const struct router_settings *settings, stru
         .max_bytes = (uint64_t)settings->spool_max_bytes,
         .current = &mapping->spool_segment,
         .mine = mine,
+        .room = &mapping->spool_room,
         .is_named = is_segment_named,
         .ctx = mapping,
     };

@@ -17,6 +17,7 @@
 #include "core/record/spool.h"
 #include "core/record/trace_context.h"
 #include "core/store/store.h"
+#include "core/telemetry/otlp_settings.h"
 #include "core/upstream/exchange.h"
 #include "fcgi/engine/engine.h"
 
@@ -50,7 +51,8 @@ struct router_shared {
     struct envelope_keys keys;
     bool has_keys;
     struct trust trust;
-    struct store_place place; /* wiped in processes that do not open the store */
+    struct store_place place;  /* wiped in processes that do not open the store */
+    struct otlp_settings otlp; /* its secrets are wiped in processes that do not export */
 };
 
 /* A worker's own. */

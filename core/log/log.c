@@ -1,6 +1,7 @@
 #include "core/log/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -15,9 +16,10 @@ enum {
 
 static const char *const LEVEL_NAMES[] = { [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error" };
 
-/* A process has one thread and one line at a time. The scratch is static so
- * that a process that is out of memory can still say what happened: at its
- * limit from the start, the buffer never grows and is never freed. */
+/* A process has one line at a time: a thread that begins one holds the lock until its
+ * end. The scratch is static so that a process that is out of memory can still say what
+ * happened: at its limit from the start, the buffer never grows and is never freed. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *program_name = "";
 static char scratch[SCRATCH_BYTES];
 static struct buf scratch_buf;
@@ -37,6 +39,7 @@ void log_init(const char *program)
 struct json_writer *log_begin(enum log_level level, const char *event)
 {
     char now[CLOCK_TEXT_BYTES];
+    pthread_mutex_lock(&lock);
     clock_text(clock_wall_us(), now);
     scratch_buf = (struct buf){ .data = scratch, .capacity = sizeof(scratch), .limit = sizeof(scratch) };
     jw_init(&writer, &scratch_buf);
@@ -87,6 +90,7 @@ void log_end(void)
     do {
         n = write(STDERR_FILENO, line.bytes, line.len);
     } while (n < 0 && errno == EINTR);
+    pthread_mutex_unlock(&lock);
 }
 
 void log_line(enum log_level level, const char *event, const char *format, ...)

@@ -13,23 +13,16 @@
 #include "core/base/file.h"
 
 enum {
-    PATH_BYTES = 4096,
     DIGITS_MIN = 8,  /* of a number in a name */
     DIGITS_MAX = 18, /* what has more was not made by us */
     TAIL_BYTES = 512 * 1024,
 };
 
-/* What is on disk. */
-struct census {
-    uint64_t total_bytes;
-    uint64_t oldest, newest; /* numbers; 0: none */
-};
-
-static int path_of(const struct spool *spool, uint64_t number, char path[PATH_BYTES])
+int segment_path(const char *folder, const char *program, uint64_t number, char path[SEGMENT_PATH_BYTES])
 {
-    int n = snprintf(path, PATH_BYTES, "%s/%s.%08llu.jsonl", spool->folder, spool->plan->program,
-                     (unsigned long long)number);
-    return n > 0 && n < PATH_BYTES ? 0 : ERR_LIMIT;
+    int n =
+        snprintf(path, SEGMENT_PATH_BYTES, "%s/%s.%08llu.jsonl", folder, program, (unsigned long long)number);
+    return n > 0 && n < SEGMENT_PATH_BYTES ? 0 : ERR_LIMIT;
 }
 
 /* The number in a segment's name; 0: it is no segment of this program. */
@@ -47,16 +40,15 @@ static uint64_t number_in(const char *name, const char *program)
     return number;
 }
 
-/* Counts all segments; the oldest is that of those above `passed`. */
-static int take_census(const struct spool *spool, uint64_t passed, struct census *out)
+int segment_take_census(const char *folder, const char *program, uint64_t passed, struct census *out)
 {
-    DIR *dir = opendir(spool->folder);
+    DIR *dir = opendir(folder);
     if (dir == NULL)
         return ERR_SYSTEM;
     *out = (struct census){ 0 };
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         struct stat st;
-        uint64_t number = number_in(entry->d_name, spool->plan->program);
+        uint64_t number = number_in(entry->d_name, program);
         if (number == 0 || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         out->total_bytes += (uint64_t)st.st_size;
@@ -72,9 +64,9 @@ static int take_census(const struct spool *spool, uint64_t passed, struct census
 int segment_open(const struct spool *spool, uint64_t number, struct error *e)
 {
     static const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
-    char path[PATH_BYTES];
+    char path[SEGMENT_PATH_BYTES];
 
-    if (spool->folder == NULL || path_of(spool, number, path) != 0) {
+    if (spool->folder == NULL || segment_path(spool->folder, spool->plan->program, number, path) != 0) {
         errno = ENAMETOOLONG;
         return error_set(e, ERR_SYSTEM, "the spool's path is too long");
     }
@@ -86,14 +78,7 @@ int segment_open(const struct spool *spool, uint64_t number, struct error *e)
     return fd;
 }
 
-uint64_t segment_newest(const struct spool *spool)
-{
-    struct census census;
-    return spool->folder != NULL && take_census(spool, 0, &census) == 0 ? census.newest : 0;
-}
-
-/* Idle writers may still have it open: its bytes are given back all the same. */
-static void remove_segment(const char *path)
+void segment_remove(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (unlink(path) == 0 && fd >= 0) {
@@ -104,19 +89,30 @@ static void remove_segment(const char *path)
         close(fd);
 }
 
+/* Whether another segment fits into the bound. */
+static bool has_room(const struct spool_plan *plan, const struct census *census)
+{
+    return census->total_bytes + spool_segment_bytes(plan->max_bytes) <= plan->max_bytes;
+}
+
 void segment_make_room(const struct spool *spool)
 {
     const struct spool_plan *plan = spool->plan;
-    char path[PATH_BYTES];
+    char path[SEGMENT_PATH_BYTES];
     struct census census;
     uint64_t passed = 0;
 
-    while (take_census(spool, passed, &census) == 0 &&
-           census.total_bytes + spool->segment_bytes > plan->max_bytes && census.oldest != 0 &&
-           census.oldest < atomic_load(plan->current)) {
+    if (spool_is_read(plan)) {
+        if (segment_take_census(spool->folder, plan->program, 0, &census) == 0)
+            atomic_store(&plan->room->is_full, !has_room(plan, &census));
+        return;
+    }
+    while (segment_take_census(spool->folder, plan->program, passed, &census) == 0 &&
+           !has_room(plan, &census) && census.oldest != 0 && census.oldest < atomic_load(plan->current)) {
         passed = census.oldest;
-        if (!plan->is_named(plan->ctx, passed) && path_of(spool, passed, path) == 0)
-            remove_segment(path);
+        if (!plan->is_named(plan->ctx, passed) &&
+            segment_path(spool->folder, plan->program, passed, path) == 0)
+            segment_remove(path);
     }
 }
 
@@ -124,13 +120,13 @@ void segment_make_room(const struct spool *spool)
  * stand nowhere but in its event; a torn record has no LF behind it. */
 bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
 {
-    char path[PATH_BYTES];
+    char path[SEGMENT_PATH_BYTES];
     bool has = false;
     struct stat st;
 
     if (segment == 0)
         segment = atomic_load(spool->plan->current);
-    if (spool->folder == NULL || path_of(spool, segment, path) != 0)
+    if (spool->folder == NULL || segment_path(spool->folder, spool->plan->program, segment, path) != 0)
         return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char *tail = xmalloc(TAIL_BYTES);
@@ -144,4 +140,26 @@ bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
     if (fd >= 0)
         close(fd);
     return has;
+}
+
+int spool_remove_passed(const struct spool_plan *plan, uint64_t segment, uint64_t *total_bytes)
+{
+    char *folder = spool_folder(plan), path[SEGMENT_PATH_BYTES];
+    struct census census = { 0 };
+    uint64_t passed = 0;
+    int r = folder == NULL ? ERR_SYSTEM : 0;
+
+    while (r == 0 && (r = segment_take_census(folder, plan->program, passed, &census)) == 0 &&
+           census.oldest != 0 && census.oldest < segment && census.oldest < census.newest &&
+           census.oldest < atomic_load(plan->current)) {
+        passed = census.oldest;
+        if (!plan->is_named(plan->ctx, passed) && segment_path(folder, plan->program, passed, path) == 0)
+            segment_remove(path);
+    }
+    if (r == 0 && plan->room != NULL)
+        atomic_store(&plan->room->is_full, !has_room(plan, &census));
+    if (r == 0)
+        *total_bytes = census.total_bytes;
+    free(folder);
+    return r;
 }

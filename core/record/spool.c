@@ -56,7 +56,10 @@ static void find_current(const struct spool *spool)
     uint64_t unknown = 0;
     if (atomic_load(spool->plan->current) != 0)
         return;
-    uint64_t newest = segment_newest(spool);
+    struct census census = { 0 };
+    if (spool->folder != NULL)
+        (void)segment_take_census(spool->folder, spool->plan->program, 0, &census);
+    uint64_t newest = census.newest;
     if (atomic_compare_exchange_strong(spool->plan->current, &unknown, newest == 0 ? 1 : newest))
         segment_make_room(spool); /* the bound may have been lowered */
 }
@@ -75,17 +78,31 @@ static int take_up(struct spool *spool, uint64_t segment, struct error *e)
     return 0;
 }
 
+char *spool_folder(const struct spool_plan *plan)
+{
+    static const char name[] = "/spool";
+    size_t len = strlen(plan->state_dir);
+
+    if (len + sizeof(name) > PATH_BYTES_MAX)
+        return NULL;
+    char *folder = xmalloc(len + sizeof(name));
+    memcpy(folder, plan->state_dir, len);
+    memcpy(folder + len, name, sizeof(name));
+    return folder;
+}
+
+bool spool_is_read(const struct spool_plan *plan)
+{
+    return plan->room != NULL && atomic_load(&plan->room->is_read) != 0;
+}
+
 int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e)
 {
-    size_t size = strlen(plan->state_dir) + sizeof("/spool");
-
     *out = (struct spool){ .plan = plan, .fd = -1 };
     out->segment_bytes = spool_segment_bytes(plan->max_bytes);
-    if (size > PATH_BYTES_MAX)
+    out->folder = spool_folder(plan);
+    if (out->folder == NULL)
         return error_set(e, ERR_LIMIT, "the state directory's path is too long");
-    out->folder = xmalloc(size);
-    memcpy(out->folder, plan->state_dir, size - sizeof("/spool"));
-    memcpy(out->folder + size - sizeof("/spool"), "/spool", sizeof("/spool"));
     find_current(out);
     int r = take_up(out, name_current(plan), e);
     unname(plan);
@@ -134,6 +151,10 @@ static int append(struct spool *spool, struct span line, bool *is_full)
 {
     struct stat st;
 
+    if (spool_is_read(spool->plan) && atomic_load(&spool->plan->room->is_full) != 0) {
+        errno = EDQUOT; /* what is there is for somebody, and comes first */
+        return ERR_SYSTEM;
+    }
     for (int i = 0; i < TRIES; i++) {
         int r = take_up(spool, name_current(spool->plan), NULL);
         if (r == 0)

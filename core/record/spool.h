@@ -12,6 +12,10 @@
  * too many bytes: never the current one, and never one that a process names as
  * the one it is writing to. When a writer starts and the number is not known, the
  * highest there is on disk is continued.
+ *
+ * While somebody reads the spool (spool_reader.h), writers remove nothing: what is
+ * passed goes by spool_remove_passed, and while there are too many bytes, new
+ * records are dropped.
  */
 #ifndef CORE_RECORD_SPOOL_H
 #define CORE_RECORD_SPOOL_H
@@ -23,13 +27,20 @@
 #include "core/base/err.h"
 #include "core/base/span.h"
 
-/* What the writers of one spool agree on. The two numbers are memory that they
+/* What writers and reader tell each other, in memory that they share. */
+struct spool_room {
+    _Atomic uint32_t is_read; /* set before the first writer begins; not changed after that */
+    _Atomic uint32_t is_full; /* looked at only while the spool is read */
+};
+
+/* What the writers of one spool agree on. The numbers are memory that they
  * share; all of it outlives the spool. */
 struct spool_plan {
     const char *state_dir, *program;
     uint64_t max_bytes;        /* of all segments together, give or take a record of each writer */
     _Atomic uint64_t *current; /* the segment that is appended to; 0: not known yet */
-    _Atomic uint64_t *mine;    /* the one that this process is writing to; 0: none */
+    _Atomic uint64_t *mine;    /* the one that this process is writing to; 0: none. NULL in a reader */
+    struct spool_room *room;   /* NULL: nobody reads the spool */
     /* Whether any process names this segment as its own. */
     bool (*is_named)(const void *ctx, uint64_t segment);
     const void *ctx;
@@ -55,11 +66,20 @@ int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e
 void spool_close(struct spool *spool);
 
 /* Appends one record; `line` holds no newline. 0, or ERR_SYSTEM: dropped and
- * counted; errno says why. */
+ * counted; errno says why (EDQUOT: the bound is reached, and what is there is not read yet). */
 int spool_append(struct spool *spool, struct span line);
 
 /* Whether a process that has just died wrote this text, an event's id, in a whole
  * record: in the segment that it named, 0 for the current one. */
 bool spool_has(const struct spool *spool, uint64_t segment, struct span id);
+
+/* Whether somebody reads it. */
+bool spool_is_read(const struct spool_plan *plan);
+
+/* For who has read all segments below `segment`: removes those of them that nobody
+ * names, except for the newest file of all, from which the numbers go on after a
+ * restart; says whether there is room again. *total_bytes: of what is left. ERR_SYSTEM:
+ * the folder cannot be read. */
+int spool_remove_passed(const struct spool_plan *plan, uint64_t segment, uint64_t *total_bytes);
 
 #endif

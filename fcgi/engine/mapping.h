@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/record/spool.h"
 #include "core/signal/memo.h"
 #include "core/telemetry/cells.h"
 
@@ -119,8 +120,9 @@ struct mapping {
     _Alignas(64) _Atomic uint64_t spool_segment;
     _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */
     _Atomic uint64_t spool_segment_of_overflow;
-    struct memo memo;           /* any */
-    struct telemetry telemetry; /* any; its directory of blocks: the keeper */
+    struct spool_room spool_room; /* is_read: master; is_full: writers, shipper */
+    struct memo memo;             /* any */
+    struct telemetry telemetry;   /* any; its directory of blocks: the keeper */
     struct scoreboard_record workers[];
 };
 
