@@ -8,7 +8,9 @@
 #include "core/admit/admins.h"
 #include "core/admit/auth_failures.h"
 #include "core/crypto/envelope.h"
+#include "core/record/spool.h"
 #include "core/store/store.h"
+#include "core/telemetry/otlp_settings.h"
 #include "fcgi/engine/engine.h"
 #include "fcgi/engine/reply.h"
 #include "fcgi/engine/request.h"
@@ -30,6 +32,7 @@ struct admin_shared {
     bool has_keys;
     struct store_place place;
     struct admins admins;
+    struct otlp_settings otlp; /* its secrets are wiped in processes that do not export */
     struct auth_failures *failures; /* of all workers */
 };
 
@@ -38,6 +41,8 @@ struct admin_worker {
     const struct admin_shared *shared;
     struct engine_process *process;
     struct store *store;
+    struct spool_plan spool_plan;
+    struct spool spool;
     struct arena *arena; /* of the request in hand */
 };
 

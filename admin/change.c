@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "admin/answer.h"
+#include "admin/write_event.h"
 #include "core/config/diff.h"
 #include "core/json/writer.h"
 #include "core/log/log.h"
@@ -113,8 +114,10 @@ int admin_apply(struct admin_turn *turn, struct admin_change *change, struct sto
     if (turn->is_dry_run)
         return rehearse(turn, change);
     int r = entry_update(turn->worker->store, &update, out, &e);
-    if (r == 0 && !out->is_same)
+    if (r == 0 && !out->is_same) {
         log_write(turn, change, out);
+        write_event_append(turn, change, out->version);
+    }
     if (r != 0 && !turn->reply.is_started && r == ERR_CONFLICT)
         admin_fail_conflict(turn, out->version);
     else if (r != 0 && !turn->reply.is_started)

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "admin/write_event.h"
 #include "core/log/log.h"
 #include "core/store/place.h"
 #include "fcgi/engine/settings.h"
+#include "fcgi/shipper/shipper.h"
 
 #define PLACE(member) offsetof(struct admin_settings, member)
 
@@ -17,7 +19,7 @@ static const struct setting rows[] = {
     { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR",
       "shared mapping, pid file", PLACE(engine.run_dir) },
     { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR",
-      "the embedded store", PLACE(state_dir) },
+      "the embedded store and the spool", PLACE(state_dir) },
     { "workers", NULL, SETTING_NUMBER, "2", 1, 64, "N", "requests served at the same time",
       PLACE(engine.workers) },
     { "drain-timeout-ms", NULL, SETTING_NUMBER, "10000", 0, 3600000, "MS",
@@ -50,9 +52,16 @@ static int share_failures(struct error *e)
     return 0;
 }
 
+/* Where the events of writes and the metrics go. */
+static int prepare_export(struct mapping *mapping, struct error *e)
+{
+    int r = shipper_read_settings(mapping->program, &shared.otlp, e);
+    atomic_store(&mapping->spool_room.is_read, r == 0 && shared.otlp.receivers[METRIC_SIGNAL_LOGS].is_on);
+    return r;
+}
+
 static int init_master(struct engine_process *process, struct error *e)
 {
-    (void)process;
     int r = envelope_keys_from_environment(&shared.keys, e);
     shared.has_keys = r == 0;
     if (r == ERR_NOT_FOUND)
@@ -69,13 +78,19 @@ static int init_master(struct engine_process *process, struct error *e)
             "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
     if ((r = admins_read(settings.token_file, settings.emails, &shared.admins, e)) != 0)
         return r;
+    if ((r = prepare_export(process->mapping, e)) != 0)
+        return r;
     return share_failures(e);
 }
 
 static int init_worker(struct engine_process *process, struct error *e)
 {
+    otlp_settings_wipe(&shared.otlp);
     worker.process = process;
     worker.arena = arena_new();
+    worker.spool_plan = write_event_spool_plan(&settings, process->mapping, &process->record->spool_segment);
+    if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
+        log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     return store_open(&shared.place, &worker.store, e);
 }
 
@@ -85,8 +100,30 @@ static void serve(struct engine_process *process, struct conn *conn)
     admin_serve(&worker, conn);
 }
 
+static int run_shipper(struct engine_process *process)
+{
+    static struct shipper shipper;
+    struct error e;
+
+    store_place_wipe(&shared.place);
+    shipper_init(&shipper, process, METRIC_OF_ADMIN,
+                 write_event_spool_plan(&settings, process->mapping, NULL), &shared.otlp);
+    if (shipper_add_otlp(&shipper, METRIC_SIGNAL_LOGS, &e) != 0 ||
+        shipper_add_otlp(&shipper, METRIC_SIGNAL_METRICS, &e) != 0) {
+        log_line(LOG_ERROR, "sink_failed", "%s", e.text);
+        return 1;
+    }
+    return shipper_run(&shipper);
+}
+
+static const struct engine_role roles[] = {
+    { "shipper", run_shipper, false },
+};
+
 static const struct engine_program program = {
     .name = "llm-router-admin",
+    .roles = roles,
+    .n_roles = sizeof(roles) / sizeof(roles[0]),
     .init_master = init_master,
     .init_worker = init_worker,
     .serve = serve,

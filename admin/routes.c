@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "admin/answer.h"
+#include "admin/write_event.h"
 
 static const char mount[] = "/api/admin";
 
@@ -77,6 +78,8 @@ static void serve(struct admin_turn *turn, const struct route *route, const char
         admin_fail(turn, &(struct failure){ .kind = FAILURE_FORBIDDEN });
     else if (read_dry_run(turn, route))
         route->serve(turn);
+    if (strcmp(route->method, "GET") != 0 && !turn->is_dry_run && turn->reply.is_started)
+        write_event_count(turn, turn->reply.status);
 }
 
 void admin_route(struct admin_turn *turn)

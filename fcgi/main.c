@@ -9,7 +9,6 @@
 #include "core/base/clock.h"
 #include "core/log/log.h"
 #include "core/store/place.h"
-#include "core/telemetry/otlp_sink.h"
 #include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
@@ -94,7 +93,7 @@ static void report_telemetry(const char *variable, const char *problem)
 static int prepare_export(struct mapping *mapping, struct error *e)
 {
     int r = shipper_read_settings(mapping->program, &shared.otlp, e);
-    atomic_store(&mapping->spool_room.is_read, r == 0 && shared.otlp.receivers[OTLP_TRACES].is_on);
+    atomic_store(&mapping->spool_room.is_read, r == 0 && shared.otlp.receivers[METRIC_SIGNAL_TRACES].is_on);
     return r;
 }
 
@@ -205,16 +204,18 @@ static int run_keeper(struct engine_process *process)
 
 static int run_shipper(struct engine_process *process)
 {
-    const struct otlp_sinks otlp = { .settings = &shared.otlp, .instance = process->mapping->instance };
-    struct shipper shipper = { .plan = router_spool_plan(&settings, process->mapping, NULL) };
+    static struct shipper shipper;
     struct error e;
 
-    if (shared.otlp.receivers[OTLP_TRACES].is_on &&
-        otlp_open_traces(&otlp, &shipper.sinks[shipper.n_sinks++], &e) != 0) {
+    store_place_wipe(&shared.place);
+    shipper_init(&shipper, process, METRIC_OF_ROUTER, router_spool_plan(&settings, process->mapping, NULL),
+                 &shared.otlp);
+    if (shipper_add_otlp(&shipper, METRIC_SIGNAL_TRACES, &e) != 0 ||
+        shipper_add_otlp(&shipper, METRIC_SIGNAL_METRICS, &e) != 0) {
         log_line(LOG_ERROR, "sink_failed", "%s", e.text);
         return 1;
     }
-    return shipper_run(process, &shipper);
+    return shipper_run(&shipper);
 }
 
 static const struct engine_role roles[] = {

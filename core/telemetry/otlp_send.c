@@ -14,6 +14,7 @@
 #include "core/log/log.h"
 #include "core/telemetry/otlp.pb-c.h"
 #include "core/telemetry/otlp_json.h"
+#include "core/telemetry/sink.h"
 
 enum {
     REQUEST_LIMIT_BYTES = 64 * 1024 * 1024, /* both as the specification of exporters says */
@@ -27,9 +28,8 @@ enum {
 struct otlp_sender {
     const struct otlp_settings *settings;
     const struct otlp_receiver *receiver;
-    enum otlp_signal signal;
-    void (*count)(void *ctx, enum otlp_signal signal, enum otlp_fate fate, uint64_t n);
-    void *ctx;
+    enum metric_signal signal;
+    struct telemetry *telemetry;
     CURL *easy;
     struct curl_slist *headers;
     struct buf body, packed, reply;
@@ -153,9 +153,8 @@ static void set_tls(CURL *easy, const struct otlp_receiver *receiver)
         curl_easy_setopt(easy, CURLOPT_SSLKEY, receiver->client_key);
 }
 
-int otlp_sender_open(const struct otlp_settings *settings, enum otlp_signal signal,
-                     void (*count)(void *ctx, enum otlp_signal signal, enum otlp_fate fate, uint64_t n),
-                     void *ctx, struct otlp_sender **out, struct error *e)
+int otlp_sender_open(const struct otlp_settings *settings, enum metric_signal signal,
+                     struct telemetry *telemetry, struct otlp_sender **out, struct error *e)
 {
     struct otlp_sender *sender = xcalloc(1, sizeof(*sender));
     CURL *easy = sender->easy = curl_easy_init();
@@ -167,8 +166,7 @@ int otlp_sender_open(const struct otlp_settings *settings, enum otlp_signal sign
     sender->settings = settings;
     sender->receiver = &settings->receivers[signal];
     sender->signal = signal;
-    sender->count = count;
-    sender->ctx = ctx;
+    sender->telemetry = telemetry;
     buf_init(&sender->body, REQUEST_LIMIT_BYTES);
     buf_init(&sender->packed, REQUEST_LIMIT_BYTES);
     buf_init(&sender->reply, REPLY_LIMIT_BYTES);
@@ -274,10 +272,9 @@ static void read_reply(struct otlp_sender *sender, bool is_success, struct reply
 
 /* --- what becomes of it --- */
 
-static void count(const struct otlp_sender *sender, enum otlp_fate fate, uint64_t n)
+static void count(const struct otlp_sender *sender, enum metric_id id, uint64_t n)
 {
-    if (sender->count != NULL && n > 0)
-        sender->count(sender->ctx, sender->signal, fate, n);
+    telemetry_add(sender->telemetry, id, sender->signal, n);
 }
 
 /* Logs a trouble that is not the one that was logged last. */
@@ -288,7 +285,7 @@ static void report(struct otlp_sender *sender, const char *event, const char *tr
         return;
     snprintf(sender->trouble, sizeof(sender->trouble), "%s", trouble);
     struct json_writer *w = log_begin(LOG_WARN, event);
-    jw_member_cstr(w, "signal", otlp_signal_name(sender->signal));
+    jw_member_cstr(w, "signal", sink_name(sender->signal));
     log_field_text(w, "receiver", span_cstr(sender->receiver->place));
     log_field_text(w, "cause", span_cstr(trouble));
     if (n_lost > 0)
@@ -303,7 +300,7 @@ static void recover(struct otlp_sender *sender)
     if (sender->trouble[0] == '\0')
         return;
     sender->trouble[0] = '\0';
-    log_line(LOG_INFO, "export_resumed", "%s arrive again", otlp_signal_name(sender->signal));
+    log_line(LOG_INFO, "export_resumed", "%s arrive again", sink_name(sender->signal));
 }
 
 static int accept_success(struct otlp_sender *sender, size_t n_items, const struct reply *reply)
@@ -311,8 +308,8 @@ static int accept_success(struct otlp_sender *sender, size_t n_items, const stru
     uint64_t n_rejected = reply->n_rejected > 0 ? (uint64_t)reply->n_rejected : 0;
     if (n_rejected > n_items)
         n_rejected = n_items;
-    count(sender, OTLP_DELIVERED, n_items - n_rejected);
-    count(sender, OTLP_REFUSED, n_rejected);
+    count(sender, METRIC_EXPORT_DELIVERED, n_items - n_rejected);
+    count(sender, METRIC_EXPORT_DROPPED, n_rejected);
     if (n_rejected > 0 || reply->message.len > 0)
         report(sender, "export_partly_refused", "a partial success", n_rejected, reply->message);
     else
@@ -322,14 +319,14 @@ static int accept_success(struct otlp_sender *sender, size_t n_items, const stru
 
 static int give_up(struct otlp_sender *sender, const char *why, size_t n_items, struct span message)
 {
-    count(sender, OTLP_REFUSED, n_items);
+    count(sender, METRIC_EXPORT_DROPPED, n_items);
     report(sender, "export_refused", why, n_items, message);
     return 0;
 }
 
 static int try_again(struct otlp_sender *sender, const char *why, struct sink_turn *turn)
 {
-    count(sender, OTLP_FAILED, 1);
+    count(sender, METRIC_EXPORT_FAILURES, 1);
     report(sender, "export_failed", why, 0, span_of(NULL, 0));
     return error_set(&turn->why, ERR_SYSTEM, "%s", why);
 }

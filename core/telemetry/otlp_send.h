@@ -18,23 +18,15 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdint.h>
 
+#include "core/telemetry/cells.h"
 #include "core/telemetry/otlp_settings.h"
 #include "core/telemetry/sink.h"
 
-/* What happened to the items of a request. */
-enum otlp_fate {
-    OTLP_DELIVERED,
-    OTLP_REFUSED, /* given up, or what a partial success refused */
-    OTLP_FAILED,  /* not items but tries that are repeated */
-    OTLP_FATES,
-};
-
 struct otlp_sender;
 
-/* `settings` outlives the sender; `count` may be NULL. ERR_SYSTEM. */
-int otlp_sender_open(const struct otlp_settings *settings, enum otlp_signal signal,
-                     void (*count)(void *ctx, enum otlp_signal signal, enum otlp_fate fate, uint64_t n),
-                     void *ctx, struct otlp_sender **out, struct error *e);
+/* Both outlive the sender; the metrics export.* count in `telemetry`. ERR_SYSTEM. */
+int otlp_sender_open(const struct otlp_settings *settings, enum metric_signal signal,
+                     struct telemetry *telemetry, struct otlp_sender **out, struct error *e);
 void otlp_sender_close(struct otlp_sender *sender);
 
 /* Sends a message of `n_items` spans, data points or log records. 0: it has arrived, or is given up.

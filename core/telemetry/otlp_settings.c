@@ -7,20 +7,13 @@
 #include <string.h>
 
 #include "core/base/environment.h"
+#include "core/telemetry/sink.h"
 
 enum { MS_MAX = 86400000, ATTRIBUTES_MAX = 64, NAME_BYTES = 80 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define EXPORTER "OTEL_EXPORTER_OTLP_"
 #define DEFAULT_ENDPOINT "http://localhost:4318"
-
-const char *otlp_signal_name(enum otlp_signal signal)
-{
-    static const char *const names[] = {
-        [OTLP_TRACES] = "traces", [OTLP_METRICS] = "metrics", [OTLP_LOGS] = "logs"
-    };
-    return names[signal];
-}
 
 /* --- the table --- */
 
@@ -63,9 +56,9 @@ struct values {
 
 static const struct variable variables[] = {
     { "OTEL_SDK_DISABLED", .kind = KIND_BOOL, AT(is_disabled) },
-    { "OTEL_TRACES_EXPORTER", .kind = KIND_TEXT, AT(exporters[OTLP_TRACES]) },
-    { "OTEL_METRICS_EXPORTER", .kind = KIND_TEXT, AT(exporters[OTLP_METRICS]) },
-    { "OTEL_LOGS_EXPORTER", .kind = KIND_TEXT, AT(exporters[OTLP_LOGS]) },
+    { "OTEL_TRACES_EXPORTER", .kind = KIND_TEXT, AT(exporters[METRIC_SIGNAL_TRACES]) },
+    { "OTEL_METRICS_EXPORTER", .kind = KIND_TEXT, AT(exporters[METRIC_SIGNAL_METRICS]) },
+    { "OTEL_LOGS_EXPORTER", .kind = KIND_TEXT, AT(exporters[METRIC_SIGNAL_LOGS]) },
     { "OTEL_SERVICE_NAME", .kind = KIND_TEXT, AT(service_name) },
     { "OTEL_RESOURCE_ATTRIBUTES", .kind = KIND_TEXT, AT(resource) },
     { "OTEL_PROPAGATORS", .kind = KIND_ELSEWHERE },
@@ -273,7 +266,7 @@ static int read_receivers(const struct reading *r)
         if (result != 0)
             return result;
         if (i + 1 == COUNT(receiver_variables))
-            own[OTLP_METRICS] = own[OTLP_LOGS] = own[OTLP_TRACES];
+            own[METRIC_SIGNAL_METRICS] = own[METRIC_SIGNAL_LOGS] = own[METRIC_SIGNAL_TRACES];
     }
     return 0;
 }
@@ -434,7 +427,7 @@ static bool has_name(const char *list, const char *name)
 
 /* Whether a signal goes over OTLP: if its exporter says so, or says nothing and there is an
  * endpoint. "prometheus" asks for what is there anyway. */
-static bool is_wanted(const struct reading *r, enum otlp_signal signal)
+static bool is_wanted(const struct reading *r, enum metric_signal signal)
 {
     static const char *const names[] = { "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER",
                                          "OTEL_LOGS_EXPORTER" };
@@ -460,19 +453,18 @@ static char *url_part(CURLU *url, CURLUPart part, struct arena *arena)
 }
 
 /* The base's path with the signal's own behind it: /v1/traces. */
-static void append_path(CURLU *url, enum otlp_signal signal, struct arena *arena)
+static void append_path(CURLU *url, enum metric_signal signal, struct arena *arena)
 {
     const char *path = url_part(url, CURLUPART_PATH, arena);
     size_t len = path == NULL ? 0 : strlen(path);
     while (len > 0 && path[len - 1] == '/')
         len--;
-    curl_url_set(
-        url, CURLUPART_PATH,
-        arena_printf(arena, "%.*s/v1/%s", (int)len, path == NULL ? "" : path, otlp_signal_name(signal)), 0);
+    curl_url_set(url, CURLUPART_PATH,
+                 arena_printf(arena, "%.*s/v1/%s", (int)len, path == NULL ? "" : path, sink_name(signal)), 0);
 }
 
 /* False: it is no URL of http or https. */
-static bool set_url(struct otlp_receiver *receiver, const char *text, bool is_base, enum otlp_signal signal,
+static bool set_url(struct otlp_receiver *receiver, const char *text, bool is_base, enum metric_signal signal,
                     struct arena *arena)
 {
     CURLU *url = curl_url();
@@ -494,7 +486,7 @@ static bool set_url(struct otlp_receiver *receiver, const char *text, bool is_ba
     return is_sound && receiver->url != NULL && receiver->place != NULL;
 }
 
-static void place_receiver(const struct reading *r, enum otlp_signal signal, const char *base)
+static void place_receiver(const struct reading *r, enum metric_signal signal, const char *base)
 {
     static const char *const names[] = { EXPORTER "TRACES_ENDPOINT", EXPORTER "METRICS_ENDPOINT",
                                          EXPORTER "LOGS_ENDPOINT" };
@@ -508,8 +500,7 @@ static void place_receiver(const struct reading *r, enum otlp_signal signal, con
     if (set_url(receiver, text, own == NULL, signal, r->arena))
         return;
     r->report(own != NULL ? names[signal] : EXPORTER "ENDPOINT",
-              arena_printf(r->arena, "it is no URL of http or https; no %s are exported",
-                           otlp_signal_name(signal)));
+              arena_printf(r->arena, "it is no URL of http or https; no %s are exported", sink_name(signal)));
     receiver->is_on = false;
 }
 
@@ -544,10 +535,10 @@ static void put_together(const struct reading *r, const char *program)
     const char *base = text_of(EXPORTER "ENDPOINT");
 
     for (int signal = 0; signal < OTLP_SIGNALS; signal++)
-        place_receiver(r, (enum otlp_signal)signal, base);
-    shorten(&v->receivers[OTLP_TRACES].timeout_ms, v->span_timeout_ms);
-    shorten(&v->receivers[OTLP_LOGS].timeout_ms, v->log_timeout_ms);
-    shorten(&v->receivers[OTLP_METRICS].timeout_ms, v->metric_timeout_ms);
+        place_receiver(r, (enum metric_signal)signal, base);
+    shorten(&v->receivers[METRIC_SIGNAL_TRACES].timeout_ms, v->span_timeout_ms);
+    shorten(&v->receivers[METRIC_SIGNAL_LOGS].timeout_ms, v->log_timeout_ms);
+    shorten(&v->receivers[METRIC_SIGNAL_METRICS].timeout_ms, v->metric_timeout_ms);
     fall_back(&s->span_value_limit, v->attribute_value_limit, OTLP_NO_LIMIT);
     fall_back(&s->log_value_limit, v->attribute_value_limit, OTLP_NO_LIMIT);
     fall_back(&s->span_count_limit, v->attribute_count_limit, 128);

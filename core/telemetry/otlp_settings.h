@@ -18,11 +18,10 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/span.h"
+#include "core/telemetry/metric.h"
 
-enum otlp_signal { OTLP_TRACES, OTLP_METRICS, OTLP_LOGS, OTLP_SIGNALS };
-
-/* "traces", "metrics", "logs" */
-const char *otlp_signal_name(enum otlp_signal signal);
+/* traces, metrics and logs: those of metric_signal that OpenTelemetry knows */
+enum { OTLP_SIGNALS = METRIC_SIGNAL_LOGS + 1 };
 
 enum { OTLP_NO_LIMIT = -1 };
 

@@ -9,9 +9,10 @@
 /* What the sinks of a process share; it outlives them. */
 struct otlp_sinks {
     const struct otlp_settings *settings;
+    struct telemetry *telemetry;
     const char *instance; /* an id of this run */
-    /* Hears what became of items, in the sink's thread. NULL: nobody asks. */
-    void (*count)(void *ctx, enum otlp_signal signal, enum otlp_fate fate, uint64_t n);
+    /* Brings the cells up to date, and says what labels say besides them; in a sink's thread. */
+    const struct series_facts *(*read_gauges)(void *ctx);
     void *ctx;
 };
 
@@ -20,5 +21,8 @@ int otlp_open_traces(const struct otlp_sinks *sinks, struct sink *out, struct er
 
 /* The administrators' writes in the spool, as log records. ERR_SYSTEM. */
 int otlp_open_logs(const struct otlp_sinks *sinks, struct sink *out, struct error *e);
+
+/* All metrics, every OTEL_METRIC_EXPORT_INTERVAL. ERR_SYSTEM. */
+int otlp_open_metrics(const struct otlp_sinks *sinks, struct sink *out, struct error *e);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "core/base/err.h"
 #include "core/base/span.h"
+#include "core/telemetry/metric.h"
 
 enum { SINK_BATCH_MAX = 2048 }; /* lines */
 
@@ -33,11 +34,14 @@ struct sink_turn {
     struct error why;
 };
 
+/* "traces", "metrics", "logs", "rows" */
+const char *sink_name(enum metric_signal signal);
+
 struct sink {
-    const char *name;   /* "traces": in the cursor's name, in logs, as a label */
-    bool reads_spool;   /* else it is called every linger_ms, without lines */
-    size_t batch_max;   /* lines, at most SINK_BATCH_MAX */
-    uint32_t linger_ms; /* between two calls while there is less than a batch */
+    enum metric_signal signal; /* what it carries: in the cursor's name, in logs, as a label */
+    bool reads_spool;          /* else it is called every linger_ms, without lines */
+    size_t batch_max;          /* lines, at most SINK_BATCH_MAX */
+    uint32_t linger_ms;        /* between two calls while there is less than a batch */
     void *ctx;
     /* 0: the batch is passed: it has arrived, or what of it never can was set aside and
      * counted. Else it comes again, after a while that doubles from 1 s to 60 s. */

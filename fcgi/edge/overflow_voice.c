@@ -9,7 +9,7 @@
 #include "core/log/log.h"
 #include "core/telemetry/prometheus.h"
 #include "fcgi/edge/health.h"
-#include "fcgi/gauges.h"
+#include "fcgi/engine/gauges.h"
 
 enum { PAGE_BYTES = OVERFLOW_REPLY_BYTES / 2 - 64 * 1024, PATH_BYTES = 1024 };
 

@@ -25,6 +25,41 @@ int shipper_read_settings(const char *program, struct otlp_settings *out, struct
     return otlp_settings_read(program, arena_new(), report, out, e);
 }
 
+static const struct series_facts *read_gauges(void *ctx)
+{
+    struct shipper *shipper = ctx;
+    gauges_read(shipper->process->mapping, shipper->program, &shipper->gauges);
+    return &shipper->gauges.facts;
+}
+
+void shipper_init(struct shipper *shipper, struct engine_process *process, unsigned program,
+                  struct spool_plan plan, const struct otlp_settings *otlp)
+{
+    *shipper = (struct shipper){ .process = process, .plan = plan, .program = program };
+    shipper->otlp = (struct otlp_sinks){
+        .settings = otlp,
+        .telemetry = &process->mapping->telemetry,
+        .instance = process->mapping->instance,
+        .read_gauges = read_gauges,
+        .ctx = shipper,
+    };
+}
+
+int shipper_add_otlp(struct shipper *shipper, enum metric_signal signal, struct error *e)
+{
+    static int (*const open_sink[OTLP_SIGNALS])(const struct otlp_sinks *, struct sink *, struct error *) = {
+        [METRIC_SIGNAL_TRACES] = otlp_open_traces,
+        [METRIC_SIGNAL_METRICS] = otlp_open_metrics,
+        [METRIC_SIGNAL_LOGS] = otlp_open_logs,
+    };
+    if (!shipper->otlp.settings->receivers[signal].is_on)
+        return 0;
+    int r = open_sink[signal](&shipper->otlp, &shipper->sinks[shipper->n_sinks], e);
+    if (r == 0)
+        shipper->n_sinks++;
+    return r;
+}
+
 /* The first segment that a sink still needs; 0: no sink reads the spool, or one does not know
  * yet. */
 static uint64_t first_needed(const struct sink_thread *threads, size_t n)
@@ -40,10 +75,22 @@ static uint64_t first_needed(const struct sink_thread *threads, size_t n)
     return first == UINT64_MAX ? 0 : first;
 }
 
+/* How long the oldest event that a sink has in hand has been there. */
+static uint64_t lag_us(const struct sink_thread *thread)
+{
+    uint64_t waiting = atomic_load(&thread->waiting_us), now = clock_wall_us();
+    return waiting != 0 && now > waiting ? now - waiting : 0;
+}
+
 static void tick(const struct shipper *shipper, const struct sink_thread *threads)
 {
     uint64_t total_bytes;
-    (void)spool_remove_passed(&shipper->plan, first_needed(threads, shipper->n_sinks), &total_bytes);
+
+    if (spool_remove_passed(&shipper->plan, first_needed(threads, shipper->n_sinks), &total_bytes) == 0)
+        telemetry_set(&shipper->process->mapping->telemetry, METRIC_SPOOL_BYTES, 0, total_bytes);
+    for (size_t i = 0; i < shipper->n_sinks; i++)
+        telemetry_set(&shipper->process->mapping->telemetry, METRIC_SPOOL_LAG, shipper->sinks[i].signal,
+                      lag_us(&threads[i]));
 }
 
 /* All or none: what one of them has not passed, nobody may remove. */
@@ -59,10 +106,9 @@ static void start_all(struct shipper *shipper, struct sink_thread *threads, cons
     }
 }
 
-static void end_all(struct engine_process *process, struct shipper *shipper, struct sink_thread *threads,
-                    struct sink_end *end)
+static void end_all(struct shipper *shipper, struct sink_thread *threads, struct sink_end *end)
 {
-    int64_t drain_ms = process->settings->drain_timeout_ms;
+    int64_t drain_ms = shipper->process->settings->drain_timeout_ms;
     uint64_t chance_ms = drain_ms < LAST_CHANCE_MS ? (uint64_t)drain_ms : LAST_CHANCE_MS;
     uint64_t end_us = clock_monotonic_us() + chance_ms * US_PER_MS;
     const uint64_t wake = 1;
@@ -72,15 +118,15 @@ static void end_all(struct engine_process *process, struct shipper *shipper, str
         log_line(LOG_ERROR, "sink_stuck", "the sinks cannot be told of the end");
     for (size_t i = 0; i < shipper->n_sinks; i++) {
         if (!sink_thread_join(&threads[i], end_us + GRACE_MS * US_PER_MS)) {
-            log_line(LOG_WARN, "sink_stuck", "the sink %s does not end; its cursor is where it was",
-                     shipper->sinks[i].name);
+            log_line(LOG_WARN, "sink_stuck", "the sink of %s does not end; its cursor is where it was",
+                     sink_name(shipper->sinks[i].signal));
             _exit(0); /* it still uses what an orderly end would free */
         }
         shipper->sinks[i].close(shipper->sinks[i].ctx);
     }
 }
 
-int shipper_run(struct engine_process *process, struct shipper *shipper)
+int shipper_run(struct shipper *shipper)
 {
     struct sink_thread *threads = xcalloc(SHIPPER_SINKS_MAX, sizeof(*threads));
     struct sink_end end = { .end_us = UINT64_MAX, .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
@@ -93,9 +139,9 @@ int shipper_run(struct engine_process *process, struct shipper *shipper)
     start_all(shipper, threads, &end);
     while (!engine_is_stopping()) {
         tick(shipper, threads);
-        engine_wait(process, TICK_MS);
+        engine_wait(shipper->process, TICK_MS);
     }
-    end_all(process, shipper, threads, &end);
+    end_all(shipper, threads, &end);
     close(end.wake_fd);
     free(threads);
     return 0;

@@ -64,12 +64,27 @@ static bool deliver(struct sink_thread *t)
     }
 }
 
+static void report_losses(const struct sink_thread *t, uint64_t unreadable_before, uint64_t lost_before)
+{
+    const struct spool_reader *reader = &t->reader;
+    const char *name = sink_name(t->sink->signal);
+
+    if (reader->n_unreadable > unreadable_before)
+        log_line(LOG_WARN, "spool_unreadable", "the sink of %s skipped %llu pieces that are no events", name,
+                 (unsigned long long)(reader->n_unreadable - unreadable_before));
+    if (reader->n_lost_segments > lost_before)
+        log_line(LOG_ERROR, "spool_segments_lost",
+                 "the sink of %s found %llu segments gone before they were read", name,
+                 (unsigned long long)(reader->n_lost_segments - lost_before));
+}
+
 static void take_lines(struct sink_thread *t)
 {
+    uint64_t unreadable = t->reader.n_unreadable, lost = t->reader.n_lost_segments;
+
     t->turn.n = spool_reader_take(&t->reader, t->lines, t->sink->batch_max);
     t->turn.lines = t->lines;
-    atomic_store(&t->n_unreadable, t->reader.n_unreadable);
-    atomic_store(&t->n_lost_segments, t->reader.n_lost_segments);
+    report_losses(t, unreadable, lost);
     atomic_store(&t->waiting_us, t->turn.n > 0 ? written_us(t->lines[0]) : 0);
 }
 
@@ -122,7 +137,7 @@ int sink_thread_start(struct sink_thread *t, const struct sink *sink, const stru
     t->end = end;
     t->turn.end_us = &end->end_us;
     if (sink->reads_spool) {
-        int r = spool_reader_open(plan, sink->name, &t->reader, e);
+        int r = spool_reader_open(plan, sink_name(sink->signal), &t->reader, e);
         if (r != 0)
             return r;
         if (e->text[0] != '\0')
@@ -131,8 +146,9 @@ int sink_thread_start(struct sink_thread *t, const struct sink *sink, const stru
     }
     int cause = pthread_create(&t->thread, NULL, run, t);
     if (cause != 0)
-        return error_set(e, ERR_SYSTEM, "no thread for the sink %s: %s", sink->name, strerror(cause));
-    pthread_setname_np(t->thread, sink->name);
+        return error_set(e, ERR_SYSTEM, "no thread for the sink of %s: %s", sink_name(sink->signal),
+                         strerror(cause));
+    pthread_setname_np(t->thread, sink_name(sink->signal));
     return 0;
 }
 

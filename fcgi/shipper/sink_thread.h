@@ -34,8 +34,6 @@ struct sink_thread {
     _Atomic uint64_t passed_segment; /* of the stored cursor; 0: not known yet */
     _Atomic uint64_t
         waiting_us; /* wall clock: since when the oldest event in hand is there; 0: none is in hand */
-    _Atomic uint64_t n_unreadable; /* see spool_reader.h */
-    _Atomic uint64_t n_lost_segments;
 };
 
 /* Starts it; `sink`, `plan` and `end` outlive it. The signals that the process waits for are

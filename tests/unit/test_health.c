@@ -8,7 +8,7 @@
 #include "core/json/scan.h"
 #include "core/telemetry/prometheus.h"
 #include "fcgi/edge/health.h"
-#include "fcgi/gauges.h"
+#include "fcgi/engine/gauges.h"
 
 enum { N_WORKERS = 4, TEXT_BYTES = 1024 * 1024 };
 

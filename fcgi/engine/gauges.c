@@ -1,4 +1,4 @@
-#include "fcgi/gauges.h"
+#include "fcgi/engine/gauges.h"
 
 #include "core/base/clock.h"
 

@@ -1,6 +1,6 @@
 /* What the metrics say of the instance as it is now. */
-#ifndef FCGI_GAUGES_H
-#define FCGI_GAUGES_H
+#ifndef FCGI_ENGINE_GAUGES_H
+#define FCGI_ENGINE_GAUGES_H
 
 #include "core/telemetry/cells.h"
 #include "fcgi/engine/mapping.h"
