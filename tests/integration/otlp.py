@@ -123,7 +123,8 @@ class Reply:
 
 
 class Receiver:
-    def __init__(self, port=0):
+    def __init__(self, port=0, tls=None):
+        """tls: an ssl.SSLContext, or nothing."""
         self.exports = []  # that were answered with a success
         self.requests = []  # all
         self.faults = []
@@ -147,7 +148,9 @@ class Receiver:
 
         self._server = Server(("127.0.0.1", port), Handler)
         self.port = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self):
