@@ -97,6 +97,7 @@ static void write_attempt(const struct attempt_event *a, unsigned n, struct json
     jw_member_uint(w, "upstream_index", a->upstream_index);
     span(w, "provider", a->provider);
     span(w, "account", a->account);
+    span(w, "model", a->model);
     span(w, "supplier_model", a->supplier_model);
     text(w, "key_fp", a->key_fp);
     span(w, "dialect", a->dialect);

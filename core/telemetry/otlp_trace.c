@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/record/event.h"
-#include "core/crypto/digest.h"
+#include "core/record/trace_context.h"
 #include "core/telemetry/otlp_attributes.h"
 
 enum {
     ID_BYTES_MAX = 16,
-    SPAN_ID_TEXT_BYTES = 17,
     FLAG_SAMPLED = 0x1,
     FLAG_HAS_IS_REMOTE = 0x100, /* we know of the parent … */
     FLAG_IS_REMOTE = 0x200,     /* … that it is another process's */
@@ -252,16 +250,33 @@ static const char *attempt_error(const struct telling *t, json_object *attempt)
     return is(end, "cut") || is(end, "error_mid") ? end : NULL;
 }
 
+/* What the upstream was asked for. */
+static const char *attempt_model(const struct telling *t, json_object *attempt)
+{
+    const char *model = text(attempt, "model");
+    if (model == NULL)
+        model = text(t->event, "model_routed");
+    return model != NULL ? model : t->model;
+}
+
+/* Where it went: of the URL, "scheme://host[:port]/path", else the host alone. */
 static void add_address(const struct telling *t, json_object *attempt, struct otlp_attributes *a)
 {
-    const char *host = text(attempt, "host"), *colon = host == NULL ? NULL : strrchr(host, ':');
+    const char *url = text(attempt, "url"), *host = url == NULL ? NULL : strstr(url, "://");
 
-    if (colon != NULL && strchr(colon, ']') == NULL && colon[1] != '\0') {
-        otlp_add_text(a, "server.address", arena_span(t->arena, span_of(host, (size_t)(colon - host))));
-        otlp_add_int(a, "server.port", strtol(colon + 1, NULL, 10));
-    } else {
-        otlp_add_text(a, "server.address", host);
+    if (host == NULL) {
+        otlp_add_text(a, "server.address", text(attempt, "host"));
+        return;
     }
+    host += strlen("://");
+    size_t len = strcspn(host, "/?#");
+    const char *bracket = memchr(host, ']', len);
+    size_t name = bracket != NULL ? (size_t)(bracket + 1 - host) : strcspn(host, ":/?#");
+    otlp_add_text(a, "server.address", arena_span(t->arena, span_of(host, name)));
+    if (name < len && host[name] == ':')
+        otlp_add_int(a, "server.port", strtol(host + name + 1, NULL, 10));
+    else
+        otlp_add_int(a, "server.port", strncmp(url, "https:", 6) == 0 ? 443 : 80);
 }
 
 static void add_usage(const struct telling *t, struct otlp_attributes *a)
@@ -300,12 +315,12 @@ static void add_response(const struct telling *t, json_object *attempt, struct o
 static void add_attempt(const struct telling *t, json_object *attempt, struct otlp_attributes *a)
 {
     const char *provider = text(attempt, "provider");
-    const char *model = text(attempt, "supplier_model");
     int64_t n = number(attempt, "n");
 
     add_operation(t, a);
     otlp_add_text(a, "gen_ai.provider.name", provider != NULL ? provider : text(attempt, "host"));
-    otlp_add_text(a, "gen_ai.request.model", model != NULL ? model : t->model);
+    otlp_add_text(a, "gen_ai.request.model", attempt_model(t, attempt));
+    otlp_add_text(a, GATEWAY "supplier.model", text(attempt, "supplier_model"));
     if (member(t->event, "stream") != NULL)
         otlp_add_bool(a, "gen_ai.request.stream", is_true(t->event, "stream"));
     add_address(t, attempt, a);
@@ -324,18 +339,10 @@ static void add_attempt(const struct telling *t, json_object *attempt, struct ot
         otlp_add_int(a, "http.response.status_code", number(attempt, "status"));
 }
 
-/* The first 8 bytes of SHA-256("SPAN_ID/N"): who knows the event can tell it again. */
-static void trace_attempt_span_id(const char *span_id, unsigned n, char out[SPAN_ID_TEXT_BYTES])
-{
-    char text[64];
-    snprintf(text, sizeof(text), "%s/%u", span_id, n);
-    fingerprint(span_cstr(text), SPAN_ID_TEXT_BYTES - 1, out);
-}
-
 static Otlp__Span *tell_attempt(const struct telling *t, const Otlp__Span *server, size_t i)
 {
     json_object *attempt = json_object_array_get_idx(t->attempts, i);
-    const char *model = text(attempt, "supplier_model"), *error = attempt_error(t, attempt);
+    const char *model = attempt_model(t, attempt), *error = attempt_error(t, attempt);
     Otlp__Span *span = new_span(t->arena);
     struct otlp_attributes a;
     char id[SPAN_ID_TEXT_BYTES];

@@ -15,6 +15,7 @@ void attempt_note_candidate(struct attempt *a)
     e->provider = provider_in_telemetry(root, upstream);
     e->url = span_of(a->url, strcspn(a->url, "?")); /* an endpoint of speech may have a query */
     e->account = snap_span(root, upstream->account);
+    e->model = snap_span(root, upstream->override_model);
     e->supplier_model = snap_span(root, upstream->supplier_model);
     e->host = snap_span(root, upstream->host);
     e->dialect = span_cstr(a->errand->dialect->name);

@@ -17,7 +17,7 @@ enum {
 
 static void report(const char *variable, const char *problem)
 {
-    log_line(LOG_WARN, "otel_variable_ignored", "%s: %s", variable, problem);
+    log_line(LOG_WARN, "telemetry_setting_ignored", "%s: %s", variable, problem);
 }
 
 int shipper_read_settings(const char *program, struct otlp_settings *out, struct error *e)

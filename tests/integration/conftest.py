@@ -5,6 +5,7 @@ import pytest
 from administrator import Admin, Deployment
 from authority import Authority
 from gateway import Gateway
+from otlp import Receiver
 from postgres import Postgres
 from providers import Providers
 from upstream import MutePort, RefusedPort, SilentPort, Upstream
@@ -151,3 +152,23 @@ def start_gateway(tmp_path, base_urls, upstream):
     yield start
     for gateway in started:
         gateway.stop()
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.stop()
+
+
+@pytest.fixture
+def start_exporting(start_gateway, receiver):
+    """Starts gateways that export to the receiver, with these variables besides."""
+
+    def start(tree=None, workers=2, **variables):
+        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "100"} | variables
+        if "OTEL_METRIC_EXPORT_INTERVAL" not in variables:
+            environment["OTEL_METRICS_EXPORTER"] = "none"  # what is scripted is for traces
+        return start_gateway(tree, workers=workers, router_environment=environment)
+
+    return start

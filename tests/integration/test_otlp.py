@@ -16,13 +16,6 @@ FAILURES = 'airi_gen_ai_gateway_export_failures_total{signal="traces"}'
 DROPPED = 'airi_gen_ai_gateway_export_dropped_total{signal="traces"}'
 
 
-@pytest.fixture
-def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.stop()
-
-
 def event(n, **members):
     """A line of the spool as a request leaves it."""
     identity = uuid.uuid5(uuid.NAMESPACE_OID, str(n)).hex
@@ -30,7 +23,7 @@ def event(n, **members):
         "v": 1, "id": str(uuid.uuid4()), "time": 1_790_000_000_000_000 + n, "request_id": f"r{n}",
         "trace_id": identity, "span_id": identity[:16], "sampled": True, "mount": "/v1",
         "endpoint": "chat/completions", "stream": True, "model": "m",
-        "attempts": [{"n": 1, "upstream": "u", "host": "api.example:8443", "start_us": 10, "last_byte_us": 900,
+        "attempts": [{"n": 1, "upstream": "u", "host": "api.example", "url": "https://api.example:8443/v1", "start_us": 10, "last_byte_us": 900,
                       "status": 200, "verdict": "ok", "key_fp": "0123abcd"}],
         "end": "done", "status": 200, "committed": True, "fallback_depth": 0, "total_us": 1000,
         "usage": {"input": 3, "output": 0, "source": "upstream"},
@@ -42,19 +35,6 @@ def append(gateway, *lines, segment=1):
     with (gateway.state_dir / "spool" / f"llm-router.{segment:08}.jsonl").open("ab") as file:
         for line in lines:
             file.write(b"\n" + (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
-
-
-@pytest.fixture
-def start_exporting(start_gateway, receiver):
-    """Starts gateways that export to the receiver, with these variables besides."""
-
-    def start(tree=None, workers=2, **variables):
-        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "100"} | variables
-        if "OTEL_METRIC_EXPORT_INTERVAL" not in variables:
-            environment["OTEL_METRICS_EXPORTER"] = "none"  # what is scripted is for traces
-        return start_gateway(tree, workers=workers, router_environment=environment)
-
-    return start
 
 
 def ids(receiver):
@@ -123,7 +103,7 @@ def test_what_is_not_honoured_is_said_by_name_and_nothing_of_its_value(start_gat
             "OTEL_EXPORTER_OTLP_HEADERS": "canary-value",
         }
     )
-    lines = [line for line in gateway.router.log_text().splitlines() if "otel_variable_ignored" in line]
+    lines = [line for line in gateway.router.log_text().splitlines() if "telemetry_setting_ignored" in line]
     named = {json.loads(line)["message"].split(":")[0] for line in lines}
     assert named == {
         "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_TYPO", "OTEL_EXPORTER_OTLP_HEADERS",
