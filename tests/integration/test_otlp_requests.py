@@ -16,7 +16,7 @@ import chat
 from administrator import Admin, Deployment, document
 from otlp import Reply, attributes
 from processes import wait_until
-from scripts import answer, hang, pause, stream
+from scripts import answer, hang, pause
 from tree import Tree, hostile, model, refused
 
 SLACK_S = 20.0
@@ -41,9 +41,9 @@ def tree():
 def test_a_chain_over_upstreams_is_one_trace_with_a_span_for_each_attempt(start_exporting, receiver):
     gateway = start_exporting(tree())
     gateway.script("chain", "k1", LIMITED)
-    gateway.script("chain", "k3", stream(*chat.GOOD_STREAM))
+    gateway.script("chain", "k3", GOOD)
     trace, parent = secrets.token_hex(16), secrets.token_hex(8)
-    reply = gateway.chat("chain", stream=True, headers={"traceparent": f"00-{trace}-{parent}-01"})
+    reply = gateway.chat("chain", headers={"traceparent": f"00-{trace}-{parent}-01"})
     assert reply.status == 200
     event = gateway.event(reply)
     server, clients = receiver.wait_spans_of(reply.request_id)
@@ -66,8 +66,9 @@ def test_a_chain_over_upstreams_is_one_trace_with_a_span_for_each_attempt(start_
         assert told[GATEWAY + "upstream.url"].startswith("http://127.0.0.1:")
         assert told["gen_ai.operation.name"] == "chat" and told["gen_ai.provider.name"]
         assert len(told[GATEWAY + "key.id"]) == 8
-    usage = event["usage"]
-    assert third["gen_ai.usage.output_tokens"] == usage["output"] and "gen_ai.usage.output_tokens" not in first
+    assert (third["gen_ai.usage.input_tokens"], third["gen_ai.usage.output_tokens"]) == (7, 3)
+    assert (third["gen_ai.response.model"], third["gen_ai.response.finish_reasons"]) == ("real-model", ["stop"])
+    assert "gen_ai.usage.output_tokens" not in first and "gen_ai.response.model" not in first
     for client in clients:
         assert server.start_time_unix_nano <= client.start_time_unix_nano <= client.end_time_unix_nano
         assert client.end_time_unix_nano <= server.end_time_unix_nano
