@@ -49,7 +49,7 @@ static const struct setting rows[] = {
     { "body-memory-bytes", NULL, SETTING_NUMBER, "1073741824", 1, INT64_C(1) << 40, "BYTES",
       "of request bodies over 64 KiB, in all workers together; above it, 503", PLACE(body_memory_bytes) },
     { "spool-max-bytes", NULL, SETTING_NUMBER, "1073741824", SPOOL_MAX_BYTES_MIN, INT64_C(1) << 50, "BYTES",
-      "of events kept on disk; the oldest go", PLACE(spool_max_bytes) },
+      "of events kept on disk; the oldest go, or new ones are dropped while they are exported", PLACE(spool_max_bytes) },
     { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|remote-user|none",
       "how callers are known: by the CALLER_KEYS entry, by the web server, or not at all",
       PLACE(caller_auth_name) },

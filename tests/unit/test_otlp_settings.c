@@ -363,6 +363,37 @@ START_TEST(a_variable_that_is_not_known_is_reported_and_an_empty_one_is_not)
 }
 END_TEST
 
+/* Whether the manual has the variable as a whole word. */
+static bool has_name(const char *manual, const char *name)
+{
+    for (const char *p = strstr(manual, name); p != NULL; p = strstr(p + 1, name)) {
+        char next = p[strlen(name)];
+        if (p[-1] == ' ' && (next == ' ' || next == '\n'))
+            return true;
+    }
+    return false;
+}
+
+START_TEST(the_manual_has_every_variable_where_it_belongs)
+{
+    struct span text;
+    struct error e;
+    bool is_honoured;
+    ck_assert_msg(file_read("man/llm-router-telemetry.7", 1 << 20, arena, &text, &e) == 0, "%s", e.text);
+    char *honoured = strstr((char *)(uintptr_t)text.ptr, ".Sh ENVIRONMENT");
+    char *ignored = strstr(honoured, ".Ss Not honoured");
+    ck_assert(honoured != NULL && ignored != NULL);
+    ignored[-1] = '\0';
+    for (size_t i = 0; otlp_variable(i, &is_honoured) != NULL; i++) {
+        const char *name = otlp_variable(i, &is_honoured);
+        ck_assert_msg(has_name(honoured, name) == is_honoured, "%s is %s to be honoured", name,
+                      is_honoured ? "not said" : "said");
+        ck_assert_msg(has_name(ignored, name) != is_honoured, "%s is %s not to be honoured", name,
+                      is_honoured ? "said" : "not said");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("otlp_settings");
@@ -386,6 +417,7 @@ int main(void)
     tcase_add_test(tcase, headers_may_stand_in_a_file_and_are_wiped_where_nothing_is_exported);
     tcase_add_test(tcase, a_variable_that_is_not_honoured_is_reported_by_its_name);
     tcase_add_test(tcase, a_variable_that_is_not_known_is_reported_and_an_empty_one_is_not);
+    tcase_add_test(tcase, the_manual_has_every_variable_where_it_belongs);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
