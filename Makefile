@@ -210,7 +210,7 @@ soak: packages-test programs ## crashes under load for ten minutes, and the rest
 		tests/integration/test_overload.py tests/integration/test_plane.py
 
 lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
-	@BUILD=$(BUILD) FLAGS='-std=c17 $(CPPFLAGS) $(WARNINGS)' tools/lint $(C_FILES)
+	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -isystem $(GENERATED) -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)
 
 format: packages-lint ## lay out all C files
 	clang-format -i $(C_FILES)

@@ -32,8 +32,8 @@ void log_line(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A line with members of its own: log_begin, jw_member_* on the writer it
- * returns, log_end. Not nested; other threads' lines wait meanwhile. A member that does not fit is left out whole;
- * what is written is always one line of valid JSON. */
+ * returns, log_end. Not nested; other threads' lines wait meanwhile. A member that does not fit is left out
+ * whole; what is written is always one line of valid JSON. */
 struct json_writer *log_begin(enum log_level level, const char *event);
 void log_field_text(struct json_writer *w, const char *name, struct span outside);
 void log_end(void);

@@ -47,7 +47,7 @@ struct attempt_series {
 
 struct attempt_event {
     struct span upstream, account, supplier_model, host, dialect;
-    struct span model; /* that it is asked for, where it is not the caller's */
+    struct span model;       /* that it is asked for, where it is not the caller's */
     unsigned upstream_index; /* its place in the model's list, from 0 on */
     struct span provider;    /* as telemetry names it */
     struct span url;         /* scheme, host, port and path: no credentials, no query */
