@@ -31,9 +31,9 @@ void otlp_attributes_begin(struct otlp_attributes *attributes, struct arena *are
 /* Names are constants, or live as long as the arena. A text that is NULL or empty is left out;
  * it is valid UTF-8. */
 void otlp_add_text(struct otlp_attributes *attributes, const char *name, const char *text);
-void otlp_add_int(struct otlp_attributes *attributes, const char *name, int64_t value);
-void otlp_add_bool(struct otlp_attributes *attributes, const char *name, bool value);
-void otlp_add_double(struct otlp_attributes *attributes, const char *name, double value);
+void otlp_add_int(struct otlp_attributes *attributes, const char *name, int64_t number);
+void otlp_add_bool(struct otlp_attributes *attributes, const char *name, bool is);
+void otlp_add_double(struct otlp_attributes *attributes, const char *name, double number);
 
 /* An array of one text. */
 void otlp_add_text_list(struct otlp_attributes *attributes, const char *name, const char *text);

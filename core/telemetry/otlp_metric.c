@@ -195,7 +195,7 @@ static void tell(void *ctx, const struct series *series)
 {
     struct telling *t = ctx;
     unsigned n = metric_series_cells(series->metric);
-    uint64_t values[CELLS_MAX];
+    uint64_t values[CELLS_MAX] = { 0 };
 
     if (series->metric != t->metric)
         end_metric(t);

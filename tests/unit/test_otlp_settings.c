@@ -35,7 +35,7 @@ static void report(const char *variable, const char *problem)
 
 static void read_settings(void)
 {
-    struct error e;
+    struct error e = { 0 };
     reports[0] = '\0';
     ck_assert_int_eq(otlp_settings_read("llm-router", arena, report, &settings, &e), 0);
 }
@@ -377,12 +377,13 @@ static bool has_name(const char *manual, const char *name)
 START_TEST(the_manual_has_every_variable_where_it_belongs)
 {
     struct span text;
-    struct error e;
+    struct error e = { 0 };
     bool is_honoured;
     ck_assert_msg(file_read("man/llm-router-telemetry.7", 1 << 20, arena, &text, &e) == 0, "%s", e.text);
     char *honoured = strstr((char *)(uintptr_t)text.ptr, ".Sh ENVIRONMENT");
+    ck_assert_ptr_nonnull(honoured);
     char *ignored = strstr(honoured, ".Ss Not honoured");
-    ck_assert(honoured != NULL && ignored != NULL);
+    ck_assert_ptr_nonnull(ignored);
     ignored[-1] = '\0';
     for (size_t i = 0; otlp_variable(i, &is_honoured) != NULL; i++) {
         const char *name = otlp_variable(i, &is_honoured);
