@@ -200,6 +200,7 @@ int otlp_settings_read(const char *program, struct arena *arena,
         .log_timeout_ms = 30000,
         .metric_timeout_ms = 30000,
         .settings = {
+            .arena = arena,
             .span_delay_ms = 5000,
             .span_batch = 512,
             .log_delay_ms = 1000,

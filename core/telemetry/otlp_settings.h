@@ -42,6 +42,7 @@ struct otlp_attribute {
 };
 
 struct otlp_settings {
+    struct arena *arena; /* in which all of it lies */
     struct otlp_receiver receivers[OTLP_SIGNALS];
     const struct otlp_attribute *resource; /* the service's name among them */
     size_t n_resource;
