@@ -63,7 +63,7 @@ def stop_for_a_while(pid):
 
 
 ATTACKS = {"SIGKILL": kill, "SIGSEGV": crash, "SIGSTOP": stop_for_a_while}
-VICTIMS = ["worker", "worker", "worker", "keeper", "overflow"]
+VICTIMS = ["worker", "worker", "worker", "keeper", "overflow", "shipper"]
 
 
 def attack_while(load, gateway):
@@ -91,7 +91,7 @@ def at_rest(gateway):
     wait_until(is_idle, "all workers are there, and idle", 15)
     pids = [gateway.router.pid, *gateway.router.roles()]
     roles = {gateway.router.pid: "master"} | gateway.router.roles()
-    assert Counter(roles.values()) == {"master": 1, "keeper": 1, "overflow": 1, "worker": WORKERS}, roles
+    assert Counter(roles.values()) == {"master": 1, "keeper": 1, "overflow": 1, "shipper": 1, "worker": WORKERS}, roles
     rest = {"files": sorted(path.name for path in gateway.run_dir.iterdir() if not path.name.startswith("snapshot."))}
     if CAN_LOOK_INSIDE:
         rest["descriptors"] = {
@@ -206,7 +206,7 @@ def make_successors_late(gateway):
     wait_until(lambda: len(gateway.workers()) == 2, "both workers are there")
 
 
-@pytest.mark.parametrize("role", ["keeper", "overflow"])
+@pytest.mark.parametrize("role", ["keeper", "overflow", "shipper"])
 def test_requests_go_on_without_the_other_processes(start_gateway, role):
     gateway = start(start_gateway)
     os.kill(gateway.process_of(role), signal.SIGSTOP)

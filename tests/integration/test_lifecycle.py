@@ -108,7 +108,7 @@ def said_whole(gateway):
     return lines if lines and lines[-1]["text"] == "the end" else None
 
 
-@pytest.mark.parametrize("role", ["worker", "keeper", "overflow"])
+@pytest.mark.parametrize("role", ["worker", "keeper", "overflow", "shipper"])
 def test_what_a_child_says_becomes_a_line_of_the_log(start_gateway, role):
     gateway = start_gateway(workers=1)  # and no tree: they share a pipe, and the keeper would have a word to say
     fd = standard_error_of(gateway.process_of(role))
