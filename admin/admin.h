@@ -32,7 +32,7 @@ struct admin_shared {
     bool has_keys;
     struct store_place place;
     struct admins admins;
-    struct otlp_settings otlp; /* its secrets are wiped in processes that do not export */
+    struct otlp_settings otlp;      /* its secrets are wiped in processes that do not export */
     struct auth_failures *failures; /* of all workers */
 };
 
