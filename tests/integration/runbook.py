@@ -128,7 +128,7 @@ class Supervisor:
 def sections():
     """title -> its blocks, each (language, text)."""
     found = {}
-    for part in re.split(r"^## ", TEXT, flags=re.M):
+    for part in re.split(r"^##+ ", TEXT, flags=re.M):
         title, _, body = part.partition("\n")
         blocks = re.findall(r"^```(\w+)\n(.*?)^```$", body, re.M | re.S)
         found[title if not title.startswith("# ") else ""] = blocks

@@ -18,7 +18,7 @@ from http_client import Call, format_request
 from postgres import Postgres
 from processes import BROKEN, KeptPort, Process, wait_until
 from runbook import SECTIONS, TEXT, Host
-from scripts import answer, stream
+from scripts import answer, hang, stream
 
 KEYS = "tree['llm']['models']['m']['upstreams'][0]['keys']"
 ALIVE = answer(200, chat.completion("alive"))
@@ -166,6 +166,77 @@ def test_the_first_24_hours(story, host):
     assert re.search(r"^ +\d+ done\t200$", words, re.M)
     assert re.search(rf"^ +1 u\t{fingerprint(dead)}\tauth\t401$", words, re.M)
     assert re.search(r"^airi_gen_ai_gateway_store_up 1$", words, re.M) and "\tcurrent\n" in words
+
+
+@pytest.fixture
+def flaky(story, host):
+    """A second dead key, the first in the tree; every request meets it."""
+    key = story.new_key("flaky")
+    del story.keys["flaky"]
+    story.upstream.bind(key, DEAD)
+    host.edit("tree.json", code=f"{KEYS}.insert(0, {{'id': 'flaky', 'key': {key!r}}})")
+    host.shell('llm-routerctl config get >tree.json; $EDITOR tree.json; llm-routerctl config put --force tree.json;'
+               ' until llm-routerctl status; do sleep 0.1; done')
+    story.assert_serves("first")
+    return key
+
+
+def test_alerts_about_keys(story, host, flaky):
+    words = host.follow("LlmRouterFallbackRatio")
+    assert f'from_key="{fingerprint(flaky)}",reason="401",scope="key"' in words
+    words = host.follow("LlmRouterFallbackDepth")
+    assert re.search(r"^\d\.\d\d\t\d+\tm$", words, re.M)
+
+    # From the alert's key_id to the entry, and out of the tree.
+    key_id = fingerprint(flaky)
+    words = host.follow("LlmRouterSingleKey", KEY_ID=key_id)
+    assert words.startswith("/llm/models/m/upstreams/0/keys/0\n"), words
+    assert re.search(r"^ +1 u\tauth\t401$", words, re.M)
+    before = len(story.upstream.records)
+    story.assert_serves("first")
+    assert flaky not in [record.key for record in story.upstream.records[before:]]
+    assert story.dead in [record.key for record in story.upstream.records[before:]], "the other keys have stayed"
+
+    story.upstream.bind(story.keys["first"], DEAD)
+    assert story.ask().status == 502
+    words = host.follow("LlmRouterKeysExhausted")
+    story.upstream.bind(story.keys["first"], ALIVE)
+    assert re.search(rf"^ +1 m\tu\t{fingerprint(story.keys['first'])}\tauth\t401$", words, re.M)
+
+
+def test_alerts_about_an_instance(story, host):
+    assert '"live"' in host.follow("LlmRouterNoInstance")
+    assert "all 2 keys" in host.follow("LlmRouterDecryptFailures")
+    assert re.search(r'^airi_gen_ai_gateway_workers\{state="idle"\} [1-9]', host.follow("LlmRouterOverflow"), re.M)
+    words = host.follow("LlmRouterConfigNotSpread")
+    assert "not all have it" not in words and "in force" in words
+    words = host.follow("LlmRouterStoreDown")
+    assert '"ready"' in words and "configkv" in words
+    story.assert_serves("first")
+
+
+def test_alerts_about_what_leaves_an_instance(host):
+    for title in ("LlmRouterSpoolGrowth", "LlmRouterSpoolDropped", "LlmRouterSpoolLag"):
+        assert re.search(r'^airi_gen_ai_gateway_spool_lag_seconds\{signal="rows"\} 0$', host.follow(title), re.M)
+    assert 'failures_total{signal="traces"} 0' in host.follow("LlmRouterExportFailures")
+    assert 'dropped_total{signal="traces"} 0' in host.follow("LlmRouterExportDropped")
+
+
+def test_an_alert_about_a_worker_that_died(story, host):
+    def find_waiting():
+        workers = json.loads(host.shell('curl -sS "$URL/status"'))["workers"]
+        return [worker["pid"] for worker in workers if worker["stage"] == "waiting"]
+
+    story.upstream.bind(story.keys["first"], [hang()])
+    thread = threading.Thread(target=story.ask)
+    thread.start()
+    [worker] = wait_until(find_waiting, "a worker waits for the upstream")
+    os.kill(worker, signal.SIGKILL)
+    thread.join()
+    story.upstream.bind(story.keys["first"], ALIVE)
+    story.assert_serves("first")
+    [event] = host.follow("LlmRouterWorkerDeaths").splitlines()
+    assert json.loads(event)["model"] == "m"
 
 
 def test_back_to_the_sidecar(story, host):
