@@ -80,6 +80,15 @@ class Prometheus:
     def targets(self):
         return self._get("targets")["activeTargets"]
 
+    def firing(self, name):
+        """The alerts of this name that fire, each with labels and annotations."""
+        return [alert for alert in self._get("alerts")["alerts"]
+                if alert["labels"]["alertname"] == name and alert["state"] == "firing"]
+
+    def has_fired(self, name):
+        """Whether it did at any time."""
+        return bool(self.query(f'count_over_time(ALERTS{{alertname="{name}",alertstate="firing"}}[1h])'))
+
     def stop(self):
         self.process.stop(30)
         self._kept_port.close()
