@@ -95,7 +95,7 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .moves = "A request has ended. Probes are not counted. The model is the one that served, or "
                  "\"_other\" for a request without one; the status is \"none\" if the caller left "
                  "before one was sent, or the worker died.",
-        .advice = "The denominator of every ratio.",
+        .advice = "The denominator of error ratios; of fallback ratios it is fallback.depth's count.",
     },
     [METRIC_FALLBACK_COUNT] = {
         .name = GATEWAY "fallback.count", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_KEY,
