@@ -406,10 +406,9 @@ static bool look_for_caller(struct running *x, uint64_t *due_us)
 
     if (x->want != EXCHANGE_LINGER && x->look_us != UINT64_MAX &&
         (now = clock_monotonic_us()) >= x->look_us) {
-        enum exchange_caller caller = x->request->look_for_caller(x->request->caller);
-        if (caller == EXCHANGE_CALLER_GONE)
+        if (x->request->has_caller_left(x->request->caller))
             return false;
-        x->look_us = caller == EXCHANGE_CALLER_HERE ? now + EXCHANGE_LOOK_MS * US_PER_MS : UINT64_MAX;
+        x->look_us = now + EXCHANGE_LOOK_MS * US_PER_MS;
     }
     *due_us = x->want == EXCHANGE_LINGER ? UINT64_MAX : x->look_us;
     return true;
@@ -475,7 +474,7 @@ void exchange_run(struct exchange_client *client, const struct exchange_request 
     };
     x.last_byte_us = x.start_us;
     x.look_us =
-        request->look_for_caller == NULL ? UINT64_MAX : x.start_us + EXCHANGE_FIRST_LOOK_MS * US_PER_MS;
+        request->has_caller_left == NULL ? UINT64_MAX : x.start_us + EXCHANGE_FIRST_LOOK_MS * US_PER_MS;
     prepare(&x, headers, client);
     if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
         while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))

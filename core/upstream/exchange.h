@@ -80,13 +80,6 @@ struct exchange_beat {
     int (*run)(void *ctx);
 };
 
-/* What is known of the caller, besides what caller_fd says. */
-enum exchange_caller {
-    EXCHANGE_CALLER_HERE,
-    EXCHANGE_CALLER_WATCHED, /* caller_fd says all: do not ask again */
-    EXCHANGE_CALLER_GONE,
-};
-
 struct exchange_request {
     const char *url;
     const char *const *headers; /* "Name: value", NULL-terminated; valid for the exchange */
@@ -95,8 +88,9 @@ struct exchange_request {
     struct exchange_clocks clocks;
     const struct exchange_beat *beat; /* NULL: none */
     int caller_fd;                    /* readable: the caller left. -1: not watched */
-    /* Asked now and then. NULL: as WATCHED. */
-    enum exchange_caller (*look_for_caller)(void *ctx);
+    /* Asked now and then: whether the caller has left although caller_fd does not
+     * say so. NULL: it always does. */
+    bool (*has_caller_left)(void *ctx);
     void *caller;
 };
 

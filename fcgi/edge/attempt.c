@@ -243,14 +243,16 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
 
 /* --- the attempt --- */
 
-/* A web server looks at its client again when the reply has begun. */
-enum exchange_caller attempt_look_for_caller(void *ctx)
+/* While bytes go out, a write says that nobody takes them. */
+bool attempt_has_caller_left(void *ctx)
 {
-    struct turn *turn = ctx;
+    const struct errand *errand = ctx;
+    const struct turn *turn = errand->turn;
 
-    if (turn->reply.is_started)
-        return EXCHANGE_CALLER_WATCHED;
-    return conn_has_caller_left(turn->request.conn) ? EXCHANGE_CALLER_GONE : EXCHANGE_CALLER_HERE;
+    if (turn->reply.is_started &&
+        clock_monotonic_us() - errand->answer->quiet_since_us < EXCHANGE_LOOK_MS * US_PER_MS)
+        return false;
+    return conn_has_caller_left(turn->request.conn);
 }
 
 static void exchange(struct attempt *a, const char *const *headers)
@@ -282,8 +284,8 @@ static void exchange(struct attempt *a, const char *const *headers)
         },
         .beat = &beat,
         .caller_fd = conn_watch_fd(turn->request.conn),
-        .look_for_caller = attempt_look_for_caller,
-        .caller = turn,
+        .has_caller_left = attempt_has_caller_left,
+        .caller = errand,
     };
     const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
     exchange_run(turn->worker->client, &request, &receiver, &a->result);

@@ -42,8 +42,8 @@ enum exchange_want attempt_keep_failed(struct attempt *a, struct span piece);
 enum { ATTEMPT_TRACE_HEADERS = 2 };
 size_t attempt_add_trace(const struct attempt *a, const char **headers);
 
-/* For an exchange: ctx is the turn. */
-enum exchange_caller attempt_look_for_caller(void *ctx);
+/* For an exchange: ctx is the errand. */
+bool attempt_has_caller_left(void *ctx);
 
 /* The header line that carries the key. */
 struct key_line {

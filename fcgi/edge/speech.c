@@ -201,8 +201,8 @@ static void run_exchange(struct speech_attempt *s, const struct adapter_exchange
         .trace_header = s->order.adapter->trace_header,
         .clocks = make_clocks(s),
         .caller_fd = conn_watch_fd(turn->request.conn),
-        .look_for_caller = attempt_look_for_caller,
-        .caller = turn,
+        .has_caller_left = attempt_has_caller_left,
+        .caller = s->base.errand,
     };
     const struct exchange_receiver receiver = { .ctx = s, .on_head = on_head, .on_data = on_data };
 

@@ -3,10 +3,10 @@
  *
  * A web server need not tell that its client has left, while it waits for us: lighttpd
  * (1.4.69, connection_set_fdevent_interest) does not poll a client whose whole request came
- * with its connection; Apache and Caddy pass a clean close on with the next write. Where the
- * web server is on this machine, its socket says so: sock_diag(7) knows it by the addresses that are
- * among a request's parameters. Where it is not, or its addresses are rewritten,
- * nothing is found, and nothing is said.
+ * with its connection, until the reply begins; Apache and Caddy find out by a write of theirs,
+ * or a few. Where the web server is on this machine, its socket says so: sock_diag(7) knows it
+ * by the addresses that are among a request's parameters. Where it is not, or its addresses
+ * are rewritten, nothing is found, and nothing is said.
  */
 #ifndef FCGI_ENGINE_CALLER_H
 #define FCGI_ENGINE_CALLER_H

@@ -45,8 +45,7 @@ static const char *trace_header;
 static bool is_get;
 static int caller_fd;
 static struct look {
-    enum exchange_caller answers[8]; /* the last one again and again */
-    size_t n_answers;                /* 0: nobody looks */
+    unsigned gone_at; /* which look finds that the caller has left; 0: nobody looks */
     unsigned looks;
     uint64_t first_us, last_us;
 } look;
@@ -69,7 +68,7 @@ static void set_up(void)
     trace_header = NULL;
     is_get = false;
     caller_fd = -1;
-    look = (struct look){ .n_answers = 0 };
+    look = (struct look){ .gone_at = 0 };
 }
 
 static void tear_down(void)
@@ -139,17 +138,16 @@ static int run_beat(void *ctx)
     return ++m->runs == m->fails_at ? ERR_CLIENT_GONE : 0;
 }
 
-/* POSTs `body`, with one of its bytes replaced, so that it is in pieces. */
-static enum exchange_caller look_for_caller(void *ctx)
+static bool has_caller_left(void *ctx)
 {
     (void)ctx;
     look.last_us = clock_monotonic_us();
     if (look.looks == 0)
         look.first_us = look.last_us;
-    size_t i = look.looks++;
-    return look.answers[i < look.n_answers ? i : look.n_answers - 1];
+    return ++look.looks == look.gone_at;
 }
 
+/* POSTs `body`, with one of its bytes replaced, so that it is in pieces. */
 static struct exchange_result post_to(const char *url, struct span body)
 {
     const struct exchange_receiver calls = { .ctx = &receiver, .on_head = on_head, .on_data = on_data };
@@ -167,7 +165,7 @@ static struct exchange_result post_to(const char *url, struct span body)
         .clocks = clocks,
         .beat = &beat,
         .caller_fd = caller_fd,
-        .look_for_caller = look.n_answers > 0 ? look_for_caller : NULL,
+        .has_caller_left = look.gone_at > 0 ? has_caller_left : NULL,
     };
     buf_free(&receiver.body);
     buf_init(&receiver.body, REQUEST_BYTES_MAX);
@@ -686,8 +684,7 @@ END_TEST
 
 START_TEST(a_caller_is_looked_for_until_it_is_gone)
 {
-    look = (struct look){ .answers = { EXCHANGE_CALLER_HERE, EXCHANGE_CALLER_HERE, EXCHANGE_CALLER_GONE },
-                          .n_answers = 3 };
+    look.gone_at = 3;
     server_start(&server, NULL, 0);
     struct exchange_result result = post();
     server_stop(&server);
@@ -699,14 +696,14 @@ START_TEST(a_caller_is_looked_for_until_it_is_gone)
 }
 END_TEST
 
-START_TEST(a_caller_that_is_watched_is_not_looked_for_again)
+START_TEST(a_caller_is_looked_for_in_every_phase)
 {
-    look = (struct look){ .answers = { EXCHANGE_CALLER_WATCHED }, .n_answers = 1 };
-    START({ { { 400, OK_REPLY } }, KEEP });
+    look.gone_at = 4;
+    server_start(&server, &slow_replies[_i], 1);
     struct exchange_result result = post();
     server_stop(&server);
-    expect_end(&result, EXCHANGE_END_WHOLE);
-    ck_assert_uint_eq(look.looks, 1);
+    expect_end(&result, EXCHANGE_END_CALLER_LEFT);
+    ck_assert_uint_lt(took_us, (EXCHANGE_FIRST_LOOK_MS + 3 * EXCHANGE_LOOK_MS + LATE_MS) * US_PER_MS);
 }
 END_TEST
 
@@ -1047,7 +1044,8 @@ int main(void)
                         2 * (int)COUNT(slow_replies));
     tcase_add_test(ends, a_caller_that_left_before_is_noticed_at_once);
     tcase_add_test(ends, a_caller_is_looked_for_until_it_is_gone);
-    tcase_add_test(ends, a_caller_that_is_watched_is_not_looked_for_again);
+    tcase_add_loop_test(ends, a_caller_is_looked_for_in_every_phase, 0,
+                        sizeof(slow_replies) / sizeof(slow_replies[0]));
     tcase_add_loop_test(ends, a_receiver_that_stops_stops_the_exchange, 0, 4);
     tcase_add_test(ends, a_beat_runs_whenever_it_is_due_before_a_reply_and_within_it);
     tcase_add_test(ends, a_beat_that_is_not_due_does_not_run);
