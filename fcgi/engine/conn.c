@@ -321,10 +321,10 @@ static int send_all(struct conn *conn, struct iovec *v, size_t n)
 /* The records that carry one call's bytes, built on the stack. */
 struct train {
     /* header, bytes and padding of each; the cuts between pieces; the end */
-    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX + 2];
+    struct iovec v[RECORDS_AT_ONCE * 3 + CONN_PIECES_MAX + 1];
     size_t n;
     unsigned char headers[RECORDS_AT_ONCE][RECORD_HEADER_BYTES];
-    unsigned char end[2 * RECORD_HEADER_BYTES];
+    unsigned char end[RECORD_END_MAX];
     size_t n_headers;
 };
 
@@ -333,21 +333,11 @@ static void train_add(struct train *t, const void *bytes, size_t len)
     t->v[t->n++] = (struct iovec){ (void *)(uintptr_t)bytes, len };
 }
 
-/* FCGI_EndRequestBody: application status 0, FCGI_REQUEST_COMPLETE; and padding. */
-static const unsigned char zeros[8];
-
-/* The empty record that ends STDOUT, and the end of the request. */
-static void train_end(struct train *t, unsigned request_id)
-{
-    record_put_header(t->end, RECORD_STDOUT, request_id, 0, 0);
-    record_put_header(t->end + RECORD_HEADER_BYTES, RECORD_END_REQUEST, request_id, sizeof(zeros), 0);
-    train_add(t, t->end, sizeof(t->end));
-    train_add(t, zeros, sizeof(zeros));
-}
-
 /* Fills records from the pieces until there is no more room or nothing left. */
 static void train_fill(struct train *t, unsigned request_id, struct span **next, size_t *n)
 {
+    static const unsigned char padding_bytes[8];
+
     t->n = t->n_headers = 0;
     while (*n > 0 && t->n_headers < RECORDS_AT_ONCE) {
         unsigned char *h = t->headers[t->n_headers++];
@@ -368,7 +358,7 @@ static void train_fill(struct train *t, unsigned request_id, struct span **next,
         size_t padding = (8 - content % 8) % 8;
         record_put_header(h, RECORD_STDOUT, request_id, content, padding);
         if (padding > 0)
-            train_add(t, zeros, padding);
+            train_add(t, padding_bytes, padding);
     }
 }
 
@@ -401,7 +391,7 @@ int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_l
         struct train train;
         train_fill(&train, conn->reader.request_id, &next, &n_left);
         if (n_left == 0 && is_last)
-            train_end(&train, conn->reader.request_id);
+            train_add(&train, train.end, record_put_end(train.end, &conn->reader));
         int r = send_all(conn, train.v, train.n);
         if (r != 0) {
             conn->is_broken = true;

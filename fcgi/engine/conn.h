@@ -7,7 +7,8 @@
  * freed memory, and gives up a connection whose read a signal cut short.
  *
  * A connection carries one request: FCGI_KEEP_CONN is not honoured, or idle
- * connections of the web server would pin workers.
+ * connections of the web server would pin workers. It cannot be refused, either: see
+ * record_put_end.
  */
 #ifndef FCGI_ENGINE_CONN_H
 #define FCGI_ENGINE_CONN_H

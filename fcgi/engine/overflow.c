@@ -121,7 +121,7 @@ static void answer(struct overflow *o, struct peer *peer)
 
     buf_init(&cgi, OVERFLOW_REPLY_BYTES / 2);
     o->voice->answer(o->process, &peer->reader, peer->is_health, &cgi);
-    record_write_reply(&peer->out, peer->reader.request_id, buf_span(&cgi));
+    record_write_reply(&peer->out, &peer->reader, buf_span(&cgi));
     buf_free(&cgi);
     peer->is_answered = true;
 }

@@ -5,7 +5,7 @@
 
 #include "core/base/arena.h"
 
-enum { VERSION = 1, ROLE_RESPONDER = 1, BEGIN_BODY_BYTES = 8, PARAMS_FIRST_BYTES = 2048 };
+enum { VERSION = 1, ROLE_RESPONDER = 1, KEEP_CONN = 1, BEGIN_BODY_BYTES = 8, PARAMS_FIRST_BYTES = 2048 };
 
 void record_reader_init(struct record_reader *reader)
 {
@@ -141,6 +141,7 @@ static int take_beginning(struct record_reader *r, struct span bytes)
     if (r->params_len < BEGIN_BODY_BYTES)
         return 0;
     bool is_responder = r->params[0] == 0 && r->params[1] == ROLE_RESPONDER;
+    r->is_to_keep = (r->params[2] & KEEP_CONN) != 0;
     r->params_len = 0;
     r->has_begun = true;
     return is_responder ? 0 : ERR_FORMAT;
@@ -259,23 +260,37 @@ void record_put_header(unsigned char out[RECORD_HEADER_BYTES], enum record_type 
     out[7] = 0;
 }
 
-void record_write_reply(struct buf *out, unsigned request_id, struct span cgi)
+/* A record of this type with eight bytes of zeros; what is behind it. */
+static unsigned char *put_zeros(unsigned char *out, enum record_type type, unsigned request_id)
 {
-    static const unsigned char zeros[8]; /* padding; FCGI_EndRequestBody: status 0, FCGI_REQUEST_COMPLETE */
-    unsigned char h[RECORD_HEADER_BYTES];
+    record_put_header(out, type, request_id, 8, 0);
+    memset(out + RECORD_HEADER_BYTES, 0, 8);
+    return out + RECORD_HEADER_BYTES + 8;
+}
+
+size_t record_put_end(unsigned char out[RECORD_END_MAX], const struct record_reader *request)
+{
+    record_put_header(out, RECORD_STDOUT, request->request_id, 0, 0);
+    /* FCGI_EndRequestBody: application status 0, FCGI_REQUEST_COMPLETE */
+    unsigned char *end = put_zeros(out + RECORD_HEADER_BYTES, RECORD_END_REQUEST, request->request_id);
+    if (request->is_to_keep)
+        end = put_zeros(end, RECORD_UNKNOWN_TYPE, 0);
+    return (size_t)(end - out);
+}
+
+void record_write_reply(struct buf *out, const struct record_reader *request, struct span cgi)
+{
+    static const unsigned char padding_bytes[8];
+    unsigned char h[RECORD_HEADER_BYTES], end[RECORD_END_MAX];
 
     while (cgi.len > 0) {
         size_t content = cgi.len < RECORD_CONTENT_MAX ? cgi.len : RECORD_CONTENT_MAX;
         size_t padding = (8 - content % 8) % 8;
-        record_put_header(h, RECORD_STDOUT, request_id, content, padding);
+        record_put_header(h, RECORD_STDOUT, request->request_id, content, padding);
         buf_append(out, h, sizeof(h));
         buf_append(out, cgi.ptr, content);
-        buf_append(out, zeros, padding);
+        buf_append(out, padding_bytes, padding);
         cgi = span_of(cgi.ptr + content, cgi.len - content);
     }
-    record_put_header(h, RECORD_STDOUT, request_id, 0, 0);
-    buf_append(out, h, sizeof(h));
-    record_put_header(h, RECORD_END_REQUEST, request_id, sizeof(zeros), 0);
-    buf_append(out, h, sizeof(h));
-    buf_append(out, zeros, sizeof(zeros));
+    buf_append(out, end, record_put_end(end, request));
 }

@@ -20,6 +20,7 @@ enum {
     RECORD_HEADER_BYTES = 8,
     RECORD_CONTENT_MAX = 65528, /* the largest multiple of 8 that fits into a record */
     RECORD_PARAMS_MAX = 128 * 1024,
+    RECORD_END_MAX = 40,
 };
 
 enum record_type {
@@ -29,6 +30,7 @@ enum record_type {
     RECORD_PARAMS = 4,
     RECORD_STDIN = 5,
     RECORD_STDOUT = 6,
+    RECORD_UNKNOWN_TYPE = 11, /* a management record's */
 };
 
 /* A request that arrives. */
@@ -41,6 +43,7 @@ struct record_reader {
     size_t params_len, params_room;
     uint16_t request_id;
     bool has_begun;
+    bool is_to_keep;    /* FCGI_KEEP_CONN: the front end would use the connection again */
     bool has_params;    /* the empty PARAMS record has come: the request can be answered */
     bool is_params_cut; /* there were more than RECORD_PARAMS_MAX bytes: those beyond were dropped */
     bool has_ended;     /* the empty STDIN record has come whole: nothing follows */
@@ -76,8 +79,14 @@ bool record_next_param(const struct record_reader *reader, const char **name, co
 void record_put_header(unsigned char out[RECORD_HEADER_BYTES], enum record_type type, unsigned request_id,
                        size_t content, size_t padding);
 
-/* A whole reply: STDOUT records with `cgi` (head and body), their end, the end
- * of the request. */
-void record_write_reply(struct buf *out, unsigned request_id, struct span cgi);
+/* What follows a request's last STDOUT record that has content: the end of STDOUT and that
+ * of the request; how many bytes. Where the front end would keep the connection, which
+ * we close, a management record follows that says nothing: nginx then keeps none
+ * (ngx_http_fastcgi_module.c: only if there is nothing more to read). It would else send a
+ * request into our closing, and answer 502. */
+size_t record_put_end(unsigned char out[RECORD_END_MAX], const struct record_reader *request);
+
+/* A whole reply: STDOUT records with `cgi` (head and body), and record_put_end. */
+void record_write_reply(struct buf *out, const struct record_reader *request, struct span cgi);
 
 #endif

@@ -99,7 +99,8 @@ static void check_reply(struct span cgi)
     struct span seen = cgi;
 
     buf_init(&out, REPLY_BYTES);
-    record_write_reply(&out, REQUEST_ID, cgi);
+    const struct record_reader request = { .request_id = REQUEST_ID };
+    record_write_reply(&out, &request, cgi);
     fuzz_check(!out.overflowed, "a reply needs little more than its bytes");
     const unsigned char *p = (const unsigned char *)out.data, *end = p + out.len;
     while (p[1] == RECORD_STDOUT) {

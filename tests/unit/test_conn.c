@@ -733,6 +733,8 @@ START_TEST(a_kept_connection_is_closed_all_the_same)
     ck_assert_int_eq(conn_end(&conn), 0);
     conn_close(&conn);
     client_read(front, &reply); /* would wait for ever */
+    ck_assert_uint_eq(reply.after_end, RECORD_HEADER_BYTES + 8);
+    reply.after_end = 0;
     client_expect_whole(&reply);
     client_reply_free(&reply);
 }

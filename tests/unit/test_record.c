@@ -389,7 +389,8 @@ START_TEST(a_reply_comes_apart_as_it_was_put_together)
         body[i] = (char)(i * 7 + i / 251);
     buf_init(&got.bytes, WIRE_BYTES);
     buf_init(&got.out, WIRE_BYTES);
-    record_write_reply(&got.bytes, CLIENT_REQUEST_ID, span_of(body, size));
+    const struct record_reader request = { .request_id = CLIENT_REQUEST_ID };
+    record_write_reply(&got.bytes, &request, span_of(body, size));
     reply_parse(&got);
     client_expect_whole(&got);
     ck_assert_msg(span_eq(buf_span(&got.out), span_of(body, size)), "%zu bytes came as %zu", size,
@@ -398,6 +399,25 @@ START_TEST(a_reply_comes_apart_as_it_was_put_together)
     ck_assert_msg(got.bytes.len % 8 == 0, "%zu bytes are not padded to a multiple of 8", got.bytes.len);
     client_reply_free(&got);
     free(body);
+}
+END_TEST
+
+START_TEST(only_who_would_keep_the_connection_gets_something_behind_the_end)
+{
+    static const unsigned char nothing[] = {
+        1, RECORD_UNKNOWN_TYPE, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    };
+    unsigned char end[RECORD_END_MAX];
+
+    wire_begin_role(&wire, FCGI_RESPONDER, _i);
+    ck_assert_int_eq(feed_wire(), 0);
+    size_t n = record_put_end(end, &reader);
+    ck_assert_uint_eq(n, (_i & FCGI_KEEP_CONN) != 0 ? 40 : 24);
+    ck_assert_int_eq(end[RECORD_HEADER_BYTES + 1], RECORD_END_REQUEST);
+    if (n == 40)
+        ck_assert_mem_eq(end + 24, nothing, sizeof(nothing));
+    record_reader_reset(&reader);
+    ck_assert(!reader.is_to_keep);
 }
 END_TEST
 
@@ -429,6 +449,7 @@ int main(void)
     tcase_add_test(tcase, a_reader_that_is_reset_keeps_its_memory_and_none_of_its_bytes);
     tcase_add_loop_test(tcase, parameters_are_taken_whole_or_not_at_all, 0, N_PAIRS);
     tcase_add_loop_test(tcase, a_reply_comes_apart_as_it_was_put_together, 0, N_REPLIES);
+    tcase_add_loop_test(tcase, only_who_would_keep_the_connection_gets_something_behind_the_end, 0, 4);
     tcase_add_test(tcase, a_header_has_each_field_in_its_place);
     suite_add_tcase(suite, tcase);
 
