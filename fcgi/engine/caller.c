@@ -91,8 +91,14 @@ static enum answer read_answer(const struct caller_socket *c)
     if (answer->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
         answer->nlmsg_len < NLMSG_LENGTH(sizeof(struct inet_diag_msg)))
         return ANSWER_NONE;
-    return ((const struct inet_diag_msg *)NLMSG_DATA(answer))->idiag_state == TCP_ESTABLISHED ? ANSWER_OPEN
-                                                                                              : ANSWER_CLOSED;
+    switch (((const struct inet_diag_msg *)NLMSG_DATA(answer))->idiag_state) {
+    case TCP_ESTABLISHED:
+        return ANSWER_OPEN;
+    case TCP_LISTEN: /* found where there is no connection: it would take a new one */
+        return ANSWER_ABSENT;
+    default:
+        return ANSWER_CLOSED;
+    }
 }
 
 bool caller_socket_is_closed(struct caller_socket *c)
