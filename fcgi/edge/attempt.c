@@ -243,13 +243,14 @@ static void end_committed(struct attempt *a, const struct attempt_outcome *out)
 
 /* --- the attempt --- */
 
-/* While bytes go out, a write says that nobody takes them. */
+/* While bytes go out, a write says that nobody takes them. Only the first look is needed all
+ * the same: a connection that was never seen is not missed. */
 bool attempt_has_caller_left(void *ctx)
 {
     const struct errand *errand = ctx;
     const struct turn *turn = errand->turn;
 
-    if (turn->reply.is_started &&
+    if (turn->reply.is_started && turn->request.conn->caller.was_seen &&
         clock_monotonic_us() - errand->answer->quiet_since_us < EXCHANGE_LOOK_MS * US_PER_MS)
         return false;
     return conn_has_caller_left(turn->request.conn);
