@@ -3,8 +3,8 @@
 import pytest
 
 from administrator import Admin, Deployment
+import front_ends
 from authority import Authority
-from gateway import Gateway
 from otlp import Receiver
 from postgres import Postgres
 from providers import Providers
@@ -17,6 +17,12 @@ LONGEST = "test_chaos.py"
 def pytest_collection_modifyitems(items):
     """Who takes longest begins first: at the end, the others would have nothing left to do beside it."""
     items.sort(key=lambda item: item.path.name != LONGEST)
+    for item in items:
+        front_ends.expect_failures(item)
+
+
+def pytest_generate_tests(metafunc):
+    front_ends.parametrize(metafunc)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -107,11 +113,16 @@ def admin(session_admin, upstream):
     session_admin.gateway.assert_unbroken()
 
 
+def gateway_behind(front_end, *arguments, **options):
+    return front_ends.FRONT_ENDS[front_end].gateway(*arguments, **options)
+
+
 @pytest.fixture(scope="session")
-def session_gateway(tmp_path_factory, base_urls, upstream, authority):
+def session_gateway(request, tmp_path_factory, base_urls, upstream, authority):
     """One gateway for all tests that do not end its processes."""
     flags = ["--max-body-bytes", "25000000", "--max-header-bytes", "32768", "--ca-file", str(authority.file)]
-    gateway = Gateway(tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=flags)
+    front_end = getattr(request, "param", front_ends.CHOSEN)
+    gateway = gateway_behind(front_end, tmp_path_factory.mktemp("gateway"), base_urls, upstream, flags=flags)
     gateway.start()
     yield gateway
     gateway.stop()
@@ -139,10 +150,10 @@ def start_gateway(tmp_path, base_urls, upstream):
     upstream.reset()
     started = []
 
-    def start(tree=None, **options):
+    def start(tree=None, front_end=front_ends.CHOSEN, **options):
         folder = tmp_path / f"g{len(started)}"
         folder.mkdir()
-        gateway = Gateway(folder, base_urls, upstream, **options)
+        gateway = gateway_behind(front_end, folder, base_urls, upstream, **options)
         started.append(gateway)
         gateway.start()
         if tree is not None:
@@ -172,3 +183,9 @@ def start_exporting(start_gateway, receiver):
         return start_gateway(tree, workers=workers, router_environment=environment)
 
     return start
+
+
+@pytest.fixture
+def front_end(session_gateway, request):
+    """The name of what stands in front of `gateway`, for a gateway of the test's own."""
+    return front_ends.front_end_of(request.node)

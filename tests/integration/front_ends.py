@@ -1,9 +1,17 @@
-"""The same gateway behind other front ends than lighttpd over FastCGI."""
+"""What may stand in front of llm-router, and what each of them cannot do."""
+
+import fnmatch
+import os
+import signal
+from pathlib import Path
+
+import pytest
 
 from cgi_program import CgiCall
 from fastcgi import FastCgiCall, meta_variables
 from gateway import Gateway
 from processes import BROKEN, ROOT, Process, program, wait_until
+from web_servers import ApacheGateway, CaddyGateway, NginxGateway
 
 
 class SpawnedGateway(Gateway):
@@ -30,6 +38,19 @@ class SpawnedGateway(Gateway):
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has answered without it
         return call
+
+
+class BinPathGateway(Gateway):
+    """Started by lighttpd, with the configuration that is shipped."""
+
+    def start(self):
+        command = ["lighttpd", "-D", "-f", str(ROOT / "lighttpd" / "bin-path.conf")]
+        environment = self.environment() | {"LLM_ROUTER_PROGRAM": program("llm-router")}
+        self.router = self.web_server = Process(command, environment, self.folder / "lighttpd.log")
+        wait_until(self._is_ready, "/readyz answers 200")
+
+    def reload(self):
+        os.kill(int((self.run_dir / "llm-router.pid").read_text()), signal.SIGHUP)
 
 
 class CgiGateway(Gateway):
@@ -68,7 +89,7 @@ class LighttpdCgiGateway(LoneCgiGateway):
     """As a CGI program of lighttpd's, with the configuration that is shipped."""
 
     def start(self):
-        self.lighttpd = Process(
+        self.web_server = Process(
             ["lighttpd", "-D", "-f", str(ROOT / "lighttpd" / "cgi.conf")],
             self.environment() | {"LLM_ROUTER_PROGRAM": program("llm-router")},
             self.folder / "lighttpd.log",
@@ -76,7 +97,7 @@ class LighttpdCgiGateway(LoneCgiGateway):
         wait_until(self._answers, "/llm-router/livez answers")
 
     def _answers(self):
-        assert self.lighttpd.is_running(), f"lighttpd ended: {self.lighttpd.log_text()}"
+        assert self.web_server.is_running(), f"lighttpd ended: {self.web_server.log_text()}"
         try:
             return self.get("/livez", key=None).status == 200
         except OSError:
@@ -87,13 +108,109 @@ class LighttpdCgiGateway(LoneCgiGateway):
 
     @property
     def log(self):
-        return self.lighttpd.log  # where CGI programs of lighttpd's write, unless it has a log file
+        return self.web_server.log  # where CGI programs of lighttpd's write, unless it has a log file
 
+
+class FrontEnd:
+    """cannot: the tests that fail behind it, and why; "*" as in file names. One that passes
+    all the same fails: what a front end has learnt is to be taken from here."""
+
+    def __init__(self, gateway, cannot=None):
+        self.gateway = gateway
+        self.cannot = cannot or {}
+
+
+HALF_CLOSED = "test_a_departed_caller_closes_the_upstream[mid-stream, while events come-half_close]"
+CUT_OVER_HTTP2 = "test_a_reply_that_was_cut_is_an_error_of_curls"
+CANCELLED_STREAM = "test_who_cancels_one_stream_of_a_connection_closes_its_upstream"
+SAYS_NOTHING = "it finds out by writing, and the client's connection, which we can look at, is still there"
+SERVES_ON = "who has closed its own side may still read, and is written to"
+NO_RETRY = "2.6 asks no other instance, but for GET: the FastCGI transport does not say that it had no connection"
+NO_END = "the reply's end is all it looks at: what the program's exit status says, it does not tell"
+CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had not (finalizeResponse)"
 
 FRONT_ENDS = {
-    "lighttpd": Gateway,
-    "spawn-fcgi": SpawnedGateway,
-    "CGI beside an instance": CgiGateway,
-    "CGI alone": LoneCgiGateway,
-    "CGI of lighttpd": LighttpdCgiGateway,
+    "lighttpd": FrontEnd(
+        Gateway, {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"}
+    ),
+    "nginx": FrontEnd(
+        NginxGateway,
+        {"test_a_stream_of_a_killed_worker_does_not_look_whole": "a connection that ends is the reply's end"},
+    ),
+    "Apache": FrontEnd(
+        ApacheGateway,
+        {
+            "test_an_upload_that_is_slow_holds_no_worker": "mod_proxy_fcgi connects when it has the head",
+            HALF_CLOSED: SERVES_ON,
+            CANCELLED_STREAM: SAYS_NOTHING,
+        },
+    ),
+    "Caddy": FrontEnd(
+        CaddyGateway,
+        {
+            HALF_CLOSED: SERVES_ON,
+            CANCELLED_STREAM: SAYS_NOTHING,
+            CUT_OVER_HTTP2: CADDY_ENDS_WELL,
+            "test_a_request_whose_length_is_not_announced*": "2.6 does not say the length of what it has buffered",
+            "test_a_stream_of_a_killed_worker_does_not_look_whole": CADDY_ENDS_WELL,
+            "test_of_several_instances_one_that_is_dead_costs_nobody_a_request": NO_RETRY,
+            "test_a_path_arrives_without_dots*": "paths are passed on as they are",
+            "test_a_plain_answer_that_was_cut_does_not_look_whole": CADDY_ENDS_WELL,
+            "test_audio_that_broke_off_does_not_look_whole*": CADDY_ENDS_WELL,
+        },
+    ),
+    "spawn-fcgi": FrontEnd(SpawnedGateway),
+    "lighttpd's bin-path": FrontEnd(BinPathGateway),
+    "CGI beside an instance": FrontEnd(CgiGateway),
+    "CGI alone": FrontEnd(LoneCgiGateway),
+    "CGI of lighttpd": FrontEnd(
+        LighttpdCgiGateway,
+        {
+            "test_a_plain_answer_that_was_cut_does_not_look_whole": NO_END,
+            "test_audio_that_broke_off_does_not_look_whole*": NO_END,
+        },
+    ),
 }
+
+WEB_SERVERS = ("lighttpd", "nginx", "Apache", "Caddy")
+
+# Whom FRONT_END names stands in front of every test that does not choose for itself.
+CHOSEN = os.environ.get("FRONT_END", "lighttpd")
+assert CHOSEN in FRONT_ENDS, f"FRONT_END is {CHOSEN!r}, but must be one of {list(FRONT_ENDS)}"
+
+# The files whose results can depend on the web server: each of their tests that uses `gateway` runs behind each.
+BEHIND_EACH = {"test_departures.py", "test_endings.py", "test_openai_sdk.py", "test_web_servers.py", "test_web_servers_tls.py"}
+
+
+FIXTURES = ("session_gateway", "module_gateway", "front_end")  # whose parameter is the front end
+
+
+def parametrize(metafunc):
+    """For pytest_generate_tests."""
+    name = Path(metafunc.module.__file__).name
+    if "session_gateway" in metafunc.fixturenames and name in BEHIND_EACH and "FRONT_END" not in os.environ:
+        only = metafunc.definition.get_closest_marker("behind")
+        metafunc.parametrize("session_gateway", only.args if only else WEB_SERVERS, indirect=True, scope="session")
+
+
+def front_end_of(item):
+    """None: the test chooses for itself."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    for fixture in FIXTURES:
+        if fixture in parameters:
+            return parameters[fixture]
+    return CHOSEN if {"session_gateway", "start_gateway"} & set(item.fixturenames) else None
+
+
+def expect_failures(item):
+    """For pytest_collection_modifyitems."""
+    front_end = front_end_of(item)
+    only = item.get_closest_marker("behind")
+    if front_end is None:
+        return
+    if only and front_end not in only.args:
+        item.add_marker(pytest.mark.skip(reason=f"is about {' and '.join(only.args)}"))
+    name = item.name.replace(f"[{front_end}]", "").replace(f"[{front_end}-", "[").replace(f"-{front_end}", "")
+    for pattern, reason in FRONT_ENDS[front_end].cannot.items():
+        if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")):
+            item.add_marker(pytest.mark.xfail(reason=f"{front_end}: {reason}", strict=True))

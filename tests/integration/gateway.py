@@ -19,6 +19,15 @@ from tree import KeyRing, elsewhere, model, render
 MOUNTS = ("/v1", "/api/v1/openai")
 
 
+def edited(path, edits):
+    """The text of a file, with these replacements, (text, other), each of which has something to replace."""
+    text = path.read_text()
+    for before, after in edits:
+        assert before in text, f"{path.name} has no {before!r}"
+        text = text.replace(before, str(after))
+    return text
+
+
 class Gateway:
     def __init__(
         self,
@@ -30,20 +39,23 @@ class Gateway:
         caller_auth="keys",
         router_environment=None,
         lighttpd_conf=ROOT / "lighttpd" / "lighttpd.conf",
+        edits=(),
         nofile=None,
         servers=None,
         peer=None,
     ):
-        """servers: DATABASE_URL and so on, where the store is not the state directory.
+        """edits: what is another in the web server's configuration than in what is shipped, as (text, other).
+        servers: DATABASE_URL and so on, where the store is not the state directory.
         peer: another gateway on the same store, whose master key and caller are ours too."""
         self.folder = folder
         self.upstream = upstream
-        self.run_dir = folder / "run"
+        self.run_dir = self._choose_run_dir()
         self.state_dir = folder / "state"
         self._base_urls = base_urls
         self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
         self._router_environment = router_environment or {}  # besides environment(); None takes one away
         self._lighttpd_conf = lighttpd_conf
+        self._edits = edits
         self._nofile = nofile  # the soft limit of file descriptors of llm-router
         self._servers = servers or {}
         self._generation = 0
@@ -58,7 +70,18 @@ class Gateway:
         self.caller_key = peer.caller_key if peer else self.ctl("caller-key", "add", "--id", "tests").strip()
         self.spool = Spool(self.state_dir)
         self.router = None
-        self.lighttpd = None
+        self.web_server = None
+
+    def _choose_run_dir(self):
+        return self.folder / "run"
+
+    @property
+    def second_run_dir(self):
+        """Where the web server looks for a second instance."""
+        return self.run_dir.with_name(f"{self.run_dir.name}-2")
+
+    def give_to_web_server(self, path):
+        """Lets the web server into a folder, where it is another user."""
 
     # Programs
 
@@ -88,12 +111,15 @@ class Gateway:
         self.start_router()
         # Where nobody was at its first connect, lighttpd does not look again for a second or two.
         wait_until(self._takes_probes, "llm-router listens")
-        self.lighttpd = Process(
-            ["lighttpd", "-D", "-f", str(self._lighttpd_conf)],
-            self.environment(),
-            self.folder / "lighttpd.log",
-        )
+        self.web_server = self._start_web_server()
         wait_until(self._is_ready, "/readyz answers 200")
+
+    def _start_web_server(self):
+        conf = self._lighttpd_conf
+        if self._edits:
+            conf = self.folder / "lighttpd.conf"
+            conf.write_text(edited(self._lighttpd_conf, self._edits))
+        return Process(["lighttpd", "-D", "-f", str(conf)], self.environment(), self.folder / "lighttpd.log")
 
     def start_router(self):
         environment = self.environment() | self._router_environment
@@ -117,17 +143,20 @@ class Gateway:
 
     def _is_ready(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
-        assert self.lighttpd.is_running(), f"lighttpd ended: {self.lighttpd.log_text()}"
+        assert self.web_server.is_running(), f"the web server ended: {self.web_server.log_text()}"
         try:
             return self.get("/readyz", key=None).status == 200
         except (OSError, AssertionError):
             return False
 
     def stop(self):
-        for process in (self.lighttpd, self.router):
-            if process is not None:
-                process.stop()
-        self._kept_port.close()
+        try:
+            if self.web_server is not None:
+                self.web_server.stop()
+        finally:
+            if self.router is not None:
+                self.router.stop()
+            self._kept_port.close()
 
     def assert_unbroken(self):
         """No sanitizer's words, and no crashed worker, since the last call."""

@@ -28,8 +28,11 @@ class Reply:
 class Call:
     """One request under way."""
 
-    def __init__(self, port, raw, timeout=20.0, receive_buffer=None):
+    def __init__(self, port, raw, timeout=20.0, receive_buffer=None, source=None):
+        """source: the address to call from."""
         self.socket = socket.socket()
+        if source is not None:
+            self.socket.bind((source, 0))
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)
@@ -98,9 +101,9 @@ class Call:
 
 
 def format_request(method, path, headers, body=b""):
-    lines = [f"{method} {path} HTTP/1.1", "host: localhost"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if body or method in ("POST", "PUT"):
+    lines = [f"{method} {path} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in ({"host": "localhost"} | headers).items()]
+    if (body or method in ("POST", "PUT")) and not {"content-length", "transfer-encoding"} & headers.keys():
         lines.append(f"content-length: {len(body)}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 

@@ -154,7 +154,7 @@ def test_after_all_of_it_no_place_holds_a_secret(admin):
     more, key = administer(admin)
     shown = {f"a reply of {reply.status}": reply.body + str(reply.headers).encode() for reply in replies + more}
     shown |= everything_on_disk(gateway, admin)
-    shown |= everything_of_processes(gateway.router, admin.process, gateway.lighttpd)
+    shown |= everything_of_processes(gateway.router, admin.process, gateway.web_server)
     master = base64.b64decode(gateway.master_key)
     assert_clean([*all_secrets(gateway), admin.token, key], shown)
     for place, text in shown.items():

@@ -9,7 +9,6 @@ import pytest
 
 import chat
 from fastcgi import FastCgiCall, request_params
-from processes import ROOT
 from scripts import JSON, answer, data, end, flood, hang, head, pause
 from tree import Tree, hostile, model
 
@@ -51,6 +50,7 @@ def test_a_departed_caller_closes_the_upstream(gateway, is_stream, script, seen,
     assert len(gateway.upstream.records) == 1, "a departure must not fall back"
 
 
+@pytest.mark.behind("lighttpd")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_a_caller_that_lighttpd_does_not_look_at_is_looked_at_by_us(gateway, is_stream, way):
@@ -58,9 +58,9 @@ def test_a_caller_that_lighttpd_does_not_look_at_is_looked_at_by_us(gateway, is_
     without any interest in that connection until the reply begins: connections.c of 1.4.69,
     connection_set_fdevent_interest, has nothing for CON_STATE_HANDLE_REQUEST."""
     gateway.script("m", "k1", [hang()])
-    gateway.lighttpd.signal(signal.SIGSTOP)
+    gateway.web_server.signal(signal.SIGSTOP)
     call = gateway.begin("m", is_stream)
-    gateway.lighttpd.signal(signal.SIGCONT)
+    gateway.web_server.signal(signal.SIGCONT)
     record = gateway.upstream.wait_record()
     time.sleep(0.15)
     left = getattr(call, way)()
@@ -148,26 +148,3 @@ def test_a_slow_caller_that_goes_on_reading_is_served(gateway):
             read = 0
     assert gateway.event(call)["end"] == "done"
     call.close()
-
-
-@pytest.mark.parametrize("is_told", [True, False], ids=["with the setting", "without it"])
-def test_a_clean_close_is_seen_through_lighttpd_only_with_its_setting(start_gateway, tmp_path, is_told):
-    """Everything that came has been read, then FIN: the last thing lighttpd tells of by itself."""
-    shipped = (ROOT / "lighttpd" / "lighttpd.conf").read_text()
-    setting = '"tcp-fin-propagate" => "enable",'
-    assert setting in shipped
-    conf = tmp_path / "lighttpd.conf"
-    conf.write_text(shipped if is_told else shipped.replace(setting, ""))
-    quiet = Tree(model("m", hostile("a", "k1"), heartbeatMs=0))
-    gateway = start_gateway(quiet, workers=2, lighttpd_conf=conf)
-    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
-    call = gateway.begin("m", stream=True)
-    call.read_until("Hello")
-    record = gateway.upstream.wait_record()
-    left = call.close()
-    if is_told:
-        assert record.wait_closed() - left < PROMISED_S + SLACK_S
-        assert gateway.event(call)["end"] == "client_gone"
-    else:
-        with pytest.raises(AssertionError, match="still open"):
-            record.wait_closed(2)

@@ -10,9 +10,9 @@ import pytest
 
 import chat
 from errors import V1_CODES
-from processes import ROOT
 from scripts import answer, data, end, hang, head, pause, stream
 from tree import Tree, hostile, model
+from web_servers import CALLER, REWRITTEN
 
 BEAT = ": heartbeat\n\n"
 BEAT_S = 0.2
@@ -265,17 +265,15 @@ def test_openais_client_raises_the_error_behind_heartbeats(gateway, client):
         list(ask(client))
 
 
-def test_heartbeats_find_out_that_the_caller_has_left(start_gateway, tmp_path):
-    """Where the front end says so only on a write, as others than lighttpd do."""
-    shipped = (ROOT / "lighttpd" / "lighttpd.conf").read_text()
-    conf = tmp_path / "lighttpd.conf"
-    conf.write_text(shipped.replace('"tcp-fin-propagate" => "enable"', '"tcp-fin-propagate" => "disable"'))
-    gateway = start_gateway(TREE, lighttpd_conf=conf)
+def test_heartbeats_find_out_that_the_caller_has_left(start_gateway):
+    """Where the front end says so only on a write, and we cannot see it for ourselves."""
+    silent = ('"tcp-fin-propagate" => "enable"', '"tcp-fin-propagate" => "disable"')
+    gateway = start_gateway(TREE, front_end="lighttpd", edits=[silent, *REWRITTEN["lighttpd"]])
     for name in ("m", "off"):
         gateway.script(name, "k1", [head(), data(chat.HELLO), hang()])
     noticed = {}
     for name in ("m", "off"):
-        call = gateway.begin(name, stream=True)
+        call = gateway.begin(name, stream=True, headers=CALLER)
         call.read_until("Hello")
         record = gateway.upstream.records[-1]
         left = call.close()

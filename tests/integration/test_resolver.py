@@ -110,4 +110,4 @@ def test_a_stuck_lookup_does_not_hold_up_the_end_of_the_program(gateway):
     with Timed() as timed:
         gateway.router.stop()
     assert timed.took < 2.0
-    gateway.lighttpd.stop()
+    gateway.web_server.stop()
