@@ -15,7 +15,7 @@
 
 static const struct setting rows[] = {
     { "listen", "LLM_ROUTER_ADMIN_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
-      "unix:/path or tcp:HOST:PORT; without it, a listening socket as fd 0", PLACE(engine.listen) },
+      "unix:/path or tcp:HOST:PORT; without it, a listening socket that is passed", PLACE(engine.listen) },
     { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR",
       "shared mapping, pid file", PLACE(engine.run_dir) },
     { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR",

@@ -22,7 +22,7 @@ enum { SPOOL_MAX_BYTES_MIN = 512 * 1024 }; /* eight of the smallest segments */
 
 static const struct setting rows[] = {
     { "listen", "LLM_ROUTER_LISTEN", SETTING_TEXT, NULL, 0, 0, "ADDRESS",
-      "unix:/path or tcp:HOST:PORT; without it, a listening socket as fd 0", PLACE(engine.listen) },
+      "unix:/path or tcp:HOST:PORT; without it, a listening socket that is passed", PLACE(engine.listen) },
     { "run-dir", "LLM_ROUTER_RUN_DIR", SETTING_TEXT, "/run/llm-router", 0, 0, "DIR",
       "sockets, shared mapping, snapshots, pid file", PLACE(engine.run_dir) },
     { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR",

@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+enum { ACTIVATED_FD = 3 }; /* SD_LISTEN_FDS_START */
+
 static int finish(int fd, const char *address, struct error *e)
 {
     if (listen(fd, LISTENER_BACKLOG) == 0)
@@ -132,20 +134,61 @@ out:
     return result;
 }
 
+static bool is_listening(int fd)
+{
+    int listening = 0;
+    socklen_t len = sizeof(listening);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening != 0;
+}
+
+/* Whether sd_listen_fds(3) has something for this process: the variables are its parent's
+ * as well, and may be a grandparent's. */
+static bool is_activated(void)
+{
+    const char *pid = getenv("LISTEN_PID");
+    char own[16];
+    snprintf(own, sizeof(own), "%ld", (long)getpid());
+    return pid != NULL && strcmp(pid, own) == 0;
+}
+
+/* The descriptor of the socket that was passed. */
+static int find_inherited(int *fd, struct error *e)
+{
+    if (!is_activated()) {
+        *fd = STDIN_FILENO;
+        return is_listening(*fd)
+                   ? 0
+                   : error_set(e, ERR_NOT_FOUND,
+                               "nothing to listen on: give --listen unix:/path or tcp:HOST:PORT, or a "
+                               "listening socket as fd 0 or by socket activation");
+    }
+    const char *count = getenv("LISTEN_FDS");
+    *fd = ACTIVATED_FD;
+    if (count == NULL || strcmp(count, "1") != 0)
+        return error_set(e, ERR_FORMAT, "LISTEN_FDS is \"%s\": socket activation must pass one socket",
+                         count == NULL ? "" : count);
+    return is_listening(*fd)
+               ? 0
+               : error_set(e, ERR_FORMAT, "fd %d, which LISTEN_FDS announces, does not listen", ACTIVATED_FD);
+}
+
 static int inherit(struct listener *out, struct error *e)
 {
-    int listening = 0, domain = 0;
-    socklen_t len = sizeof(listening);
+    static const char *const announcements[] = { "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES" };
+    int passed, domain = 0;
+    socklen_t len = sizeof(domain);
 
-    if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening)
-        return error_set(
-            e, ERR_NOT_FOUND,
-            "nothing to listen on: give --listen unix:/path or tcp:HOST:PORT, or a listening socket as fd 0");
-    len = sizeof(domain);
-    getsockopt(STDIN_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &len);
-    int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    int result = find_inherited(&passed, e);
+    for (size_t i = 0; i < sizeof(announcements) / sizeof(announcements[0]); i++)
+        unsetenv(announcements[i]); /* it is not there a second time */
+    if (result != 0)
+        return result;
+    getsockopt(passed, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+    int fd = fcntl(passed, F_DUPFD_CLOEXEC, ACTIVATED_FD);
     if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        return error_set(e, ERR_SYSTEM, "cannot use fd 0: %s", strerror(errno));
+        return error_set(e, ERR_SYSTEM, "cannot use fd %d: %s", passed, strerror(errno));
+    if (passed != STDIN_FILENO) /* what takes its number would look like input */
+        close(passed);
     *out = (struct listener){ .fd = fd, .is_tcp = domain != AF_UNIX };
     return 0;
 }

@@ -1,4 +1,4 @@
-/* The listening socket: opened by us, or inherited as fd 0. Before fork. */
+/* The listening socket: opened by us, or inherited. Before fork. */
 #ifndef FCGI_ENGINE_LISTENER_H
 #define FCGI_ENGINE_LISTENER_H
 
@@ -19,9 +19,11 @@ enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
 
 /*
  * `address`: "unix:/path" (made with mode 0660; one whose maker has died is
- * replaced) or "tcp:HOST:PORT" (HOST numeric; an IPv6 one in brackets). NULL:
- * fd 0, if it is a listening socket. ERR_FORMAT, ERR_NOT_FOUND (no address and
- * fd 0 does not listen), ERR_CONFLICT (somebody listens there), ERR_SYSTEM.
+ * replaced) or "tcp:HOST:PORT" (HOST numeric; an IPv6 one in brackets). NULL: the
+ * one that sd_listen_fds(3) tells of, and that goes from the environment; else fd 0, if it is
+ * a listening socket. ERR_FORMAT (also: not one is passed, or it does not listen),
+ * ERR_NOT_FOUND (no address, and nothing is passed), ERR_CONFLICT (somebody listens there),
+ * ERR_SYSTEM.
  */
 int listener_open(const char *address, struct listener *out, struct error *e);
 

@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,30 @@ class SpawnedGateway(Gateway):
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has answered without it
         return call
+
+
+ACTIVATE = """
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+if os.path.exists(sys.argv[1]):
+    os.unlink(sys.argv[1])
+listener.bind(sys.argv[1])
+listener.listen(4096)
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": sys.argv[2], "LISTEN_FDNAMES": "llm-router.socket"}
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class ActivatedGateway(SpawnedGateway):
+    """Given the listening socket as systemd gives it: fd 3, and three variables."""
+
+    sockets = "1"
+
+    def _router_command(self):
+        path = str(self.run_dir / "spawned.sock")
+        return [sys.executable, "-c", ACTIVATE, path, self.sockets, program("llm-router")]
 
 
 class BinPathGateway(Gateway):

@@ -10,7 +10,7 @@ import pytest
 import chat
 import speech
 from errors import assert_error, assert_exhausted
-from front_ends import FRONT_ENDS, CgiGateway, LoneCgiGateway
+from front_ends import FRONT_ENDS, ActivatedGateway, CgiGateway, LoneCgiGateway
 from gateway import MOUNTS
 from scripts import JSON, answer, close, data, end, hang, head, pause, stream
 from speech import MP3
@@ -179,6 +179,36 @@ def test_a_request_id_of_the_callers_is_kept(gateway):
 def test_probes_are_answered(gateway):
     assert gateway.get("/livez", key=None).json() == {"status": "live"}
     assert gateway.get("/readyz", key=None).json()["status"] == "ready"
+
+
+# Socket activation
+
+
+@pytest.fixture
+def activated(tmp_path, base_urls, upstream):
+    upstream.reset()
+    gateway = ActivatedGateway(tmp_path, base_urls, upstream, workers=2)
+    yield gateway
+    gateway.stop()
+
+
+def test_a_socket_that_systemd_passes_is_served_and_left_to_the_next(activated):
+    activated.start()
+    activated.use(TREE)
+    activated.script("m", "k1", answer(200, chat.completion()))
+    assert activated.chat("m").status == 200
+    activated.router.stop()
+    assert (activated.run_dir / "spawned.sock").exists()
+    activated.start()
+    assert activated.chat("m").status == 200
+    activated.assert_unbroken()
+
+
+def test_more_sockets_than_one_are_refused(activated):
+    activated.sockets = "2"
+    activated.start_router()
+    assert activated.router.wait() == 1
+    assert 'LISTEN_FDS is "2"' in json.loads(activated.router.log_text().splitlines()[-1])["message"]
 
 
 # CGI alone

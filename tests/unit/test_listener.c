@@ -394,6 +394,97 @@ START_TEST(without_an_address_and_a_listening_fd_0_there_is_nothing_to_listen_on
 }
 END_TEST
 
+/* --- socket activation --------------------------------------------------------------- */
+
+enum { PASSED_FD = 3 };
+
+static const struct activation_row {
+    const char *what, *pid, *fds; /* pid "own": this process's; NULL: not set */
+    bool is_stdin_listening, is_passed_listening;
+    int expected; /* 0: the passed one is used; 1: fd 0 is; or an error */
+} activation_rows[] = {
+    { "as systemd does it", "own", "1", false, true, 0 },
+    { "both ways", "own", "1", true, true, 0 },
+    { "for a parent", "1", "1", false, true, ERR_NOT_FOUND },
+    { "for a parent, and fd 0 for us", "1", "1", true, true, 1 },
+    { "without a process", NULL, "1", false, true, ERR_NOT_FOUND },
+    { "with nonsense for a process", "own ", "1", false, true, ERR_NOT_FOUND },
+    { "without a number", "own", NULL, true, true, ERR_FORMAT },
+    { "none", "own", "0", true, true, ERR_FORMAT },
+    { "two", "own", "2", true, true, ERR_FORMAT },
+    { "nonsense for a number", "own", "1x", true, true, ERR_FORMAT },
+    { "what does not listen", "own", "1", true, false, ERR_FORMAT },
+};
+
+enum { N_ACTIVATIONS = sizeof(activation_rows) / sizeof(activation_rows[0]) };
+
+static void set_or_unset(const char *name, const char *value)
+{
+    if (value == NULL)
+        unsetenv(name);
+    else
+        setenv(name, value, 1);
+}
+
+/* In a process of its own: descriptor 3 is Check's in this one. What was wrong there, or NULL. */
+static const char *take_passed(const struct activation_row *row, int theirs)
+{
+    const char *own = arena_printf(arena, "%ld", (long)getpid());
+    const char *pid = row->pid;
+
+    if (pid != NULL && strncmp(pid, "own", 3) == 0)
+        pid = arena_printf(arena, "%s%s", own, pid + 3);
+    dup2(row->is_stdin_listening ? theirs : open_null(), STDIN_FILENO);
+    int passed = fcntl(row->is_passed_listening ? theirs : open_unbound_socket(), F_DUPFD, 10);
+    dup2(passed, PASSED_FD);
+    set_or_unset("LISTEN_PID", pid);
+    set_or_unset("LISTEN_FDS", row->fds);
+    setenv("LISTEN_FDNAMES", "llm-router.socket", 1);
+
+    int r = listener_open(NULL, &listener, &e), listens = 0;
+    socklen_t len = sizeof(listens);
+    if (getenv("LISTEN_PID") != NULL || getenv("LISTEN_FDS") != NULL || getenv("LISTEN_FDNAMES") != NULL)
+        return "the variables stay";
+    if (r != 0)
+        return r == row->expected && listener.fd == -1 ? NULL : e.text;
+    if (row->expected < 0)
+        return "it was taken";
+    bool is_left = fcntl(PASSED_FD, F_GETFD) >= 0 && listener.fd != PASSED_FD;
+    if (is_left != (row->expected == 1))
+        return is_left ? "the passed one is left over" : "the passed one was taken";
+    if (getsockopt(listener.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0 || listens != 1 ||
+        (fcntl(listener.fd, F_GETFL) & O_NONBLOCK) == 0 || (fcntl(listener.fd, F_GETFD) & FD_CLOEXEC) == 0 ||
+        listener.is_tcp || listener.path[0] != '\0')
+        return "it is not what it should be";
+    return NULL;
+}
+
+START_TEST(a_socket_is_taken_from_socket_activation)
+{
+    const struct activation_row *row = &activation_rows[_i];
+    int theirs = fcntl(bind_unix(true), F_DUPFD, 10), status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        const char *fault = take_passed(row, theirs);
+        if (fault != NULL)
+            fprintf(stderr, "%s: %s\n", row->what, fault);
+        _exit(fault == NULL ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(status == 0, "%s: see above", row->what);
+}
+END_TEST
+
+START_TEST(an_address_comes_before_what_is_passed)
+{
+    setenv("LISTEN_PID", arena_printf(arena, "%ld", (long)getpid()), 1);
+    setenv("LISTEN_FDS", "1", 1);
+    open_at(unix_address());
+    ck_assert_str_eq(listener.path, path());
+    listener_close(&listener);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("listener");
@@ -417,6 +508,8 @@ int main(void)
     tcase_add_test(tcase, an_inherited_tcp_socket_is_known_as_one);
     tcase_add_loop_test(tcase, without_an_address_and_a_listening_fd_0_there_is_nothing_to_listen_on, 0,
                         sizeof(not_listening) / sizeof(not_listening[0]));
+    tcase_add_loop_test(tcase, a_socket_is_taken_from_socket_activation, 0, N_ACTIVATIONS);
+    tcase_add_test(tcase, an_address_comes_before_what_is_passed);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
