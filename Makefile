@@ -1,7 +1,8 @@
 # llm-router: `make help` lists the targets.
 #
 # Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run; PORT of make verification, too);
-# TESTS (make integration: pytest's arguments); FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
+# TESTS (make integration: pytest's arguments), FRONT_END (make integration: what stands in front, see
+# tests/README.md); FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
 # CC_FOR_BUILD (for what runs during the build), SANITIZE=1 (AddressSanitizer and UBSan, in a build
 # folder of its own).
 
@@ -67,7 +68,9 @@ RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 	$(if $(filter postgres,$(STORE)),$(SERVER_PACKAGES))
 # Debian's nodejs where there is no other; a program, so that no package of another origin is replaced.
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
-TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) check espeak-ng ffmpeg jq libfcgi-dev procps prometheus python3-venv spawn-fcgi $(NODE_PACKAGES)
+WEB_SERVER_PACKAGES := lighttpd-mod-openssl nginx apache2-bin caddy # and lighttpd
+TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NODE_PACKAGES) check espeak-ng ffmpeg jq \
+	libfcgi-dev procps prometheus python3-venv spawn-fcgi
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
@@ -199,7 +202,7 @@ fuzz: packages-fuzz ## look for inputs that break a parser, FUZZ_SECONDS for eac
 replay-programs: $(FUZZ_TARGETS:%=$(BUILD)/replay_%)
 fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
-integration: packages-test programs ## through lighttpd, with the official client libraries (TESTS=… selects)
+integration: packages-test programs ## through the web servers, with the official client libraries (TESTS=… selects)
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/integration/run $(TESTS)
 
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md

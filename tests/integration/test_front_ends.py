@@ -1,7 +1,9 @@
 """What holds behind every front end: lighttpd, a bare FastCGI socket that spawn-fcgi
 opened, and CGI with and without a running instance."""
 
+import fnmatch
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,8 +12,9 @@ import pytest
 import chat
 import speech
 from errors import assert_error, assert_exhausted
-from front_ends import FRONT_ENDS, ActivatedGateway, CgiGateway, LoneCgiGateway
+from front_ends import FRONT_ENDS, WEB_SERVERS, ActivatedGateway, CgiGateway, LoneCgiGateway
 from gateway import MOUNTS
+from processes import ROOT
 from scripts import JSON, answer, close, data, end, hang, head, pause, stream
 from speech import MP3
 from tree import Tree, hostile, model, speaker
@@ -179,6 +182,28 @@ def test_a_request_id_of_the_callers_is_kept(gateway):
 def test_probes_are_answered(gateway):
     assert gateway.get("/livez", key=None).json() == {"status": "live"}
     assert gateway.get("/readyz", key=None).json()["status"] == "ready"
+
+
+# The table of what each web server cannot do
+
+README = (ROOT / "lighttpd" / "README.md").read_text()
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in README.splitlines() if "`test_" in line and line[0] == "|"]
+HEADER = next(line for line in README.splitlines() if line.startswith("| | lighttpd"))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[-1].strip("`") for row in ROWS])
+def test_the_table_of_the_readme_says_what_is_expected(row):
+    what, *cells, test = row
+    assert [cell.strip() for cell in HEADER.strip("|").split("|")][1:-1] == list(WEB_SERVERS)
+    for web_server, cell in zip(WEB_SERVERS, cells, strict=True):
+        cannot = any(fnmatch.fnmatchcase(test.strip("`"), pattern) for pattern in FRONT_ENDS[web_server].cannot)
+        assert cell.startswith("no" if cannot else "yes"), f"{what}: {web_server}"
+
+
+def test_what_is_expected_to_fail_are_tests_that_there_are():
+    text = "".join(path.read_text() for path in (ROOT / "tests" / "integration").glob("test_*.py"))
+    names = {re.match(r"\w+", pattern)[0] for front_end in FRONT_ENDS.values() for pattern in front_end.cannot}
+    assert names | {row[-1].strip("`") for row in ROWS} <= set(re.findall(r"^def (test_\w+)", text, re.M))
 
 
 # Socket activation
