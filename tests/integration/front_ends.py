@@ -168,6 +168,7 @@ FRONT_ENDS = {
             "test_an_upload_that_is_slow_holds_no_worker": "mod_proxy_fcgi connects when it has the head",
             HALF_CLOSED: SERVES_ON,
             CANCELLED_STREAM: SAYS_NOTHING,
+            CUT_OVER_HTTP2: "over HTTP/2, 2.4 leaves the stream of a reply that broke off as it is",
         },
     ),
     "Caddy": FrontEnd(

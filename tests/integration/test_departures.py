@@ -40,7 +40,7 @@ def test_a_departed_caller_closes_the_upstream(gateway, is_stream, script, seen,
         call.read_until(seen)
     time.sleep(0.15)  # everything that was sent is on its way or here
     left = getattr(call, way)()
-    closed = record.wait_closed(5)
+    closed = record.wait_closed(2)
     assert closed - left < PROMISED_S + SLACK_S, f"the upstream was closed {closed - left:.3f} s after the caller left"
     event = gateway.event(call)
     assert event["end"] == "client_gone"

@@ -16,8 +16,8 @@ TREE = Tree(
     model("m", hostile("a", "k1")),
     model("two", hostile("a", "k1"), hostile("b", "k2")),
     default="m",
-    perAttemptTimeoutMs=1000,
-    streamIdleTimeoutMs=1000,
+    perAttemptTimeoutMs=600,
+    streamIdleTimeoutMs=600,
 )
 
 MESSAGES = [{"role": "user", "content": "Say hello."}]

@@ -30,7 +30,7 @@ class Secure:
         lines = [f"authorization: Bearer {self._gateway.caller_key}", "content-type: application/json"]
         headers = [part for line in lines for part in ("-H", line)]
         body = json.dumps(chat.request(model_name, stream))
-        command = ["curl", "-sSN", "--http2", "--max-time", "10", "--cacert", self.ca_file, *headers, *flags, "--data", body]
+        command = ["curl", "-sSN", "--http2", "--max-time", "4", "--cacert", self.ca_file, *headers, *flags, "--data", body]
         return subprocess.Popen([*command, f"{self.url}/v1/chat/completions"], stdout=subprocess.PIPE)
 
     def answers(self):
@@ -96,7 +96,7 @@ def test_a_reply_that_was_cut_is_an_error_of_curls(gateway, secure):
     gateway.script("m", "k1", [head(200, JSON), data(chat.completion("x" * 2_000_000)[:-100]), pause(0.2), close()])
     curl = secure.curl("m", False)
     curl.stdout.read()
-    assert curl.wait(10) != 0
+    assert curl.wait(10) in (18, 56, 92), "a partial file, a broken connection, a stream that was reset"
 
 
 def two_streams(gateway, secure):
