@@ -146,6 +146,11 @@ class FrontEnd:
 
 
 HALF_CLOSED = "test_a_departed_caller_closes_the_upstream[mid-stream, while events come-half_close]"
+OF_A_KILLED_WORKER = (
+    "test_a_stream_of_a_killed_worker_does_not_look_whole",
+    "test_a_killed_worker_is_replaced_and_its_request_recorded",
+    "test_a_request_past_its_limit_is_ended_with_its_worker_and_told_of[streamed]",
+)
 CUT_OVER_HTTP2 = "test_a_reply_that_was_cut_is_an_error_of_curls"
 CANCELLED_STREAM = "test_who_cancels_one_stream_of_a_connection_closes_its_upstream"
 SAYS_NOTHING = "it finds out by writing, and the client's connection, which we can look at, is still there"
@@ -160,7 +165,7 @@ FRONT_ENDS = {
     ),
     "nginx": FrontEnd(
         NginxGateway,
-        {"test_a_stream_of_a_killed_worker_does_not_look_whole": "a connection that ends is the reply's end"},
+        dict.fromkeys(OF_A_KILLED_WORKER, "a connection that ends is the reply's end"),
     ),
     "Apache": FrontEnd(
         ApacheGateway,
@@ -173,12 +178,12 @@ FRONT_ENDS = {
     ),
     "Caddy": FrontEnd(
         CaddyGateway,
-        {
+        dict.fromkeys(OF_A_KILLED_WORKER, CADDY_ENDS_WELL)
+        | {
             HALF_CLOSED: SERVES_ON,
             CANCELLED_STREAM: SAYS_NOTHING,
             CUT_OVER_HTTP2: CADDY_ENDS_WELL,
             "test_a_request_whose_length_is_not_announced_is_passed_on_whole": "2.6 does not say the length of what it has buffered",
-            "test_a_stream_of_a_killed_worker_does_not_look_whole": CADDY_ENDS_WELL,
             "test_of_several_instances_one_that_is_dead_costs_nobody_a_request": NO_RETRY,
             "test_a_path_arrives_without_dots*": "paths are passed on as they are",
             "test_a_plain_answer_that_was_cut_does_not_look_whole": CADDY_ENDS_WELL,

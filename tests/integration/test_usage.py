@@ -8,7 +8,7 @@ import pytest
 import chat
 import speech
 import transcripts
-from scripts import answer, close, data, end, flood, hang, head, stream
+from scripts import answer, close, data, end, flood, hang, head, pause, stream
 from speech import MP3, audio
 from tree import Tree, hostile, model, speaker
 
@@ -190,7 +190,7 @@ def test_an_attempt_that_failed_before_content_has_no_usage(gateway):
 
 
 def test_speech_that_was_cut_is_counted_by_its_text(gateway):
-    gateway.script("say", "k1", [head(200, MP3), data(audio(400)), close()])
+    gateway.script("say", "k1", [head(200, MP3), data(audio(400)), pause(0.1), close()])
     call = gateway.speak("say", input="Say hello.")
     call.reply()
     event = gateway.event(call)

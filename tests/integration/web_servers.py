@@ -139,7 +139,7 @@ DefaultRuntimeDir {self.server_folder}
 PidFile {self.server_folder}/apache.pid
 ErrorLog /dev/stderr
 LogLevel warn
-KeepAliveTimeout 1
+KeepAliveTimeout 250ms
 {loads}
 {f"User {USER}" if IS_ROOT else ""}
 {f"Group {USER}" if IS_ROOT else ""}
