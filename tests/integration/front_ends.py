@@ -151,6 +151,14 @@ OF_A_KILLED_WORKER = (
     "test_a_killed_worker_is_replaced_and_its_request_recorded",
     "test_a_request_past_its_limit_is_ended_with_its_worker_and_told_of[streamed]",
 )
+OF_A_BROKEN_REPLY = (
+    "test_a_plain_answer_that_was_cut_does_not_look_whole",
+    "test_audio_that_broke_off_does_not_look_whole*",
+    "test_audio_that_breaks_off_looks_broken_and_is_not_asked_again*",
+    "test_the_openai_client_fails_on_audio_that_broke_off*",
+    "test_a_large_reply_that_breaks_off_is_a_broken_transfer",
+    "test_a_cut_beyond_the_bound_aborts_the_reply",
+)
 CUT_OVER_HTTP2 = "test_a_reply_that_was_cut_is_an_error_of_curls"
 CANCELLED_STREAM = "test_who_cancels_one_stream_of_a_connection_closes_its_upstream"
 SAYS_NOTHING = "it finds out by writing, and the client's connection, which we can look at, is still there"
@@ -178,16 +186,15 @@ FRONT_ENDS = {
     ),
     "Caddy": FrontEnd(
         CaddyGateway,
-        dict.fromkeys(OF_A_KILLED_WORKER, CADDY_ENDS_WELL)
+        dict.fromkeys((*OF_A_KILLED_WORKER, *OF_A_BROKEN_REPLY), CADDY_ENDS_WELL)
         | {
+            "test_a_media_type_that_is_none_is_not_passed_on[a refusal*": "it makes one up",
             HALF_CLOSED: SERVES_ON,
             CANCELLED_STREAM: SAYS_NOTHING,
             CUT_OVER_HTTP2: CADDY_ENDS_WELL,
             "test_a_request_whose_length_is_not_announced_is_passed_on_whole": "2.6 does not say the length of what it has buffered",
             "test_of_several_instances_one_that_is_dead_costs_nobody_a_request": NO_RETRY,
             "test_a_path_arrives_without_dots*": "paths are passed on as they are",
-            "test_a_plain_answer_that_was_cut_does_not_look_whole": CADDY_ENDS_WELL,
-            "test_audio_that_broke_off_does_not_look_whole*": CADDY_ENDS_WELL,
         },
     ),
     "spawn-fcgi": FrontEnd(SpawnedGateway),
@@ -196,10 +203,7 @@ FRONT_ENDS = {
     "CGI alone": FrontEnd(LoneCgiGateway),
     "CGI of lighttpd": FrontEnd(
         LighttpdCgiGateway,
-        {
-            "test_a_plain_answer_that_was_cut_does_not_look_whole": NO_END,
-            "test_audio_that_broke_off_does_not_look_whole*": NO_END,
-        },
+        dict.fromkeys(OF_A_BROKEN_REPLY, NO_END),
     ),
 }
 
