@@ -18,7 +18,7 @@ IS_ROOT = os.geteuid() == 0
 # As behind another proxy: the caller's address is what X-Forwarded-For says. llm-router, which looks for the
 # caller's connection by it, does not find it, and has only the web server's word.
 REWRITTEN = {
-    "lighttpd": [('"mod_access"', '"mod_access", "mod_extforward"'),
+    "lighttpd": [('( "mod_fastcgi" )', '( "mod_fastcgi", "mod_extforward" )'),
                  ("# Replies go out", 'extforward.forwarder = ( "all" => "trust" )\n# Replies go out')],
     "nginx": [("gzip off;", "gzip off; set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;")],
     "Apache": [("SetEnv no-gzip 1", "SetEnv no-gzip 1\nRemoteIPHeader X-Forwarded-For")],
