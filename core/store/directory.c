@@ -99,7 +99,7 @@ static int audit_append(const struct directory_store *d, const struct audit_line
     jw_init(&w, &text);
     audit_write(&w, line);
     int r = text.overflowed ? error_set(e, ERR_LIMIT, "the change is too large for a line of the audit log")
-                            : jsonl_append(d->audit_path, buf_span(&text), e);
+                            : jsonl_append(d->audit_path, buf_span(&text), DIRECTORY_FILE_MODE, e);
     buf_free(&text);
     return r;
 }

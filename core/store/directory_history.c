@@ -35,8 +35,9 @@ static int log_append(const struct directory_store *d, const char *key, const st
     jw_member_cstr(&w, "version", version->version);
     jw_member_cstr(&w, "author", version->author);
     jw_end_object(&w);
-    int r = line.overflowed ? error_set(e, ERR_LIMIT, "the author's name is too long for the history")
-                            : jsonl_append(history_path(d, key, "log", arena), buf_span(&line), e);
+    int r = line.overflowed
+                ? error_set(e, ERR_LIMIT, "the author's name is too long for the history")
+                : jsonl_append(history_path(d, key, "log", arena), buf_span(&line), DIRECTORY_FILE_MODE, e);
     buf_free(&line);
     return r;
 }

@@ -9,13 +9,11 @@
 #include "core/base/file.h"
 #include "core/json/scan.h"
 
-enum { FILE_MODE = 0600 };
-
-int jsonl_append(const char *path, struct span line, struct error *e)
+int jsonl_append(const char *path, struct span line, mode_t mode, struct error *e)
 {
     struct arena *arena = arena_new();
     int result = 0;
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     /* In one write: a process that is killed leaves all of it or none. */
     char *whole = arena_printf(arena, "\n%.*s\n", (int)line.len, line.ptr);
     /* JSON that somebody has laid out has newlines between its tokens, and nowhere else. */
