@@ -106,6 +106,10 @@ static int grant(const struct migrate *m, struct error *e)
                               "GRANT USAGE ON SEQUENCE config_kv_change TO %2$I;"
                               "GRANT SELECT, INSERT ON config_kv_history, admin_audit_log TO %2$I;"
                               "GRANT SELECT, INSERT, UPDATE, DELETE ON router_instance TO %2$I;"
+                              "GRANT INSERT ON routing_decisions TO %2$I;"
+                              "GRANT USAGE ON SEQUENCE routing_decisions_arrival TO %2$I;"
+                              "GRANT EXECUTE ON FUNCTION routing_decisions_make_months(), "
+                              "routing_decisions_expire(integer) TO %2$I;"
                               "$x$, current_schema(), rolname) FROM pg_roles WHERE rolname = $1";
     const struct span parameter = span_cstr(m->plan->role);
     PGresult *result;

@@ -9,11 +9,12 @@
 #include "core/base/clock.h"
 #include "core/store/postgres_address_internal.h"
 
-enum { PARAMETERS_MAX = 16, TEXT_OID = 25, SQLSTATE_BYTES = 6 };
+enum { PARAMETERS_MAX = 16, TEXT_OID = 25, SQLSTATE_BYTES = 6, LOOK_MS = 500 };
 
 struct postgres_link {
     struct postgres_address *address;
     PGconn *conn; /* NULL: not connected */
+    const _Atomic uint64_t *end_us;
     char state[SQLSTATE_BYTES];
 };
 
@@ -43,6 +44,11 @@ void postgres_link_free(struct postgres_link *link)
     free(link);
 }
 
+void postgres_link_end_at(struct postgres_link *link, const _Atomic uint64_t *end_us)
+{
+    link->end_us = end_us;
+}
+
 bool postgres_link_is_open(const struct postgres_link *link)
 {
     return link->conn != NULL;
@@ -53,16 +59,27 @@ const char *postgres_link_state(const struct postgres_link *link)
     return link->state;
 }
 
+/* The deadline, or the link's end if that is nearer. */
+static uint64_t nearest(const struct postgres_link *link, uint64_t deadline_us)
+{
+    uint64_t end_us =
+        link->end_us == NULL ? UINT64_MAX : atomic_load_explicit(link->end_us, memory_order_relaxed);
+    return end_us < deadline_us ? end_us : deadline_us;
+}
+
 /* Waits for `events` of the socket; false: the deadline has passed. */
-static bool wait_for(PGconn *conn, short events, uint64_t deadline_us)
+static bool wait_for(const struct postgres_link *link, short events, uint64_t deadline_us)
 {
     for (;;) {
-        uint64_t now_us = clock_monotonic_us();
-        struct pollfd p = { .fd = PQsocket(conn), .events = events };
-        if (now_us >= deadline_us)
+        uint64_t now_us = clock_monotonic_us(), until_us = nearest(link, deadline_us);
+        struct pollfd p = { .fd = PQsocket(link->conn), .events = events };
+        if (now_us >= until_us)
             return false;
         /* Rounded up: what is left must not be spent in a loop. */
-        if (poll(&p, 1, (int)((deadline_us - now_us + US_PER_MS - 1) / US_PER_MS)) > 0)
+        uint64_t left_ms = (until_us - now_us + US_PER_MS - 1) / US_PER_MS;
+        if (link->end_us != NULL && left_ms > LOOK_MS)
+            left_ms = LOOK_MS;
+        if (poll(&p, 1, (int)left_ms) > 0)
             return true;
     }
 }
@@ -102,13 +119,13 @@ static int make_connection(struct postgres_link *link, uint64_t deadline_us, str
     struct arena *arena = arena_new();
     struct postgres_parameters parameters;
     PostgresPollingStatusType waits_for = PGRES_POLLING_WRITING;
-    int r = postgres_address_resolve(link->address, deadline_us, arena, &parameters, e);
+    int r = postgres_address_resolve(link->address, nearest(link, deadline_us), arena, &parameters, e);
     if (r != 0)
         goto out;
     link->conn = PQconnectStartParams(parameters.keywords, parameters.values, 0);
     while (link->conn != NULL && PQstatus(link->conn) != CONNECTION_BAD && waits_for != PGRES_POLLING_OK &&
            waits_for != PGRES_POLLING_FAILED) {
-        if (!wait_for(link->conn, waits_for == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us)) {
+        if (!wait_for(link, waits_for == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us)) {
             r = fail_deadline(link, "to be connected to", e);
             goto out;
         }
@@ -153,7 +170,7 @@ static const struct meaning {
     { "42P01", "the database lacks tables of llm-router: run llm-routerctl migrate" },
     { "42703", "the database's tables are not those of this program: run llm-routerctl migrate" },
     { "42883", "the database's tables are not those of this program: run llm-routerctl migrate" },
-    { "55P03", "other writers held the value for too long" },
+    { "55P03", "somebody held a lock in the database for too long" },
 };
 
 static int fail_refused(struct postgres_link *link, const PGresult *result, struct error *e)
@@ -176,7 +193,7 @@ static int await_result(struct postgres_link *link, uint64_t deadline_us, struct
         int unsent = PQflush(link->conn);
         if (unsent == 0 && PQisBusy(link->conn) == 0)
             return 0;
-        if (!wait_for(link->conn, (short)(unsent == 1 ? POLLIN | POLLOUT : POLLIN), deadline_us))
+        if (!wait_for(link, (short)(unsent == 1 ? POLLIN | POLLOUT : POLLIN), deadline_us))
             return fail_deadline(link, "to a statement", e);
         if (PQconsumeInput(link->conn) == 0 || unsent < 0)
             return fail_lost(link, connection_lost, e);

@@ -10,6 +10,7 @@
 #define CORE_STORE_POSTGRES_LINK_INTERNAL_H
 
 #include <postgresql/libpq-fe.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,6 +21,10 @@ struct postgres_link;
 
 /* Connects to nothing yet. ERR_FORMAT: the address cannot be one. */
 int postgres_link_new(const char *database_url, struct postgres_link **out, struct error *e);
+
+/* What is asked of it also ends at *end_us, which others may change at any time; it is looked at
+ * every half second. It outlives the link; NULL: there is no such end. */
+void postgres_link_end_at(struct postgres_link *link, const _Atomic uint64_t *end_us);
 
 /* NULL is allowed. */
 void postgres_link_free(struct postgres_link *link);

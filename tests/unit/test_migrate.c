@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/store/request_log.h"
 #include "core/store/store.h"
 #include "tests/unit/postgres_server.h"
 
@@ -208,6 +209,13 @@ static const char *const forbidden[] = {
     "TRUNCATE config_kv",
     "DELETE FROM schema_migrations",
     "CREATE TABLE mine ()",
+    "SELECT line FROM routing_decisions",
+    "UPDATE routing_decisions SET owner = ''",
+    "DELETE FROM routing_decisions",
+    "DELETE FROM routing_decisions_default",
+    "DROP TABLE routing_decisions_default",
+    "ALTER TABLE routing_decisions DISABLE TRIGGER ALL",
+    "SELECT setval('routing_decisions_arrival', 1)",
 };
 
 /* SQLSTATE 42501, insufficient_privilege. */
@@ -219,6 +227,24 @@ static void expect_forbidden(const char *role, const char *statement)
     ck_assert_msg(state != NULL && strcmp(state, "42501") == 0, "%s: %s", statement, PQerrorMessage(conn));
     PQclear(result);
     PQfinish(conn);
+}
+
+/* The request log's part: rows can be added, and old ones go. */
+static void log_requests(const char *database_url)
+{
+    const struct span line = span_cstr("{\"id\":\"019aca3e-4d18-7abc-8def-0123456789ab\",\"time\":1}");
+    struct request_log_outcome outcome;
+    struct request_log_upkeep upkeep;
+    struct request_log *log;
+    ck_assert_int_eq(request_log_new(database_url, "/nonexistent/rejected", &log, &e), 0);
+    ck_assert_msg(request_log_append(log, &line, 1, &outcome, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(outcome.n_new, 1);
+    sql("DO $$ DECLARE name text; BEGIN SELECT max(relname) INTO name FROM pg_class WHERE relname LIKE "
+        "'routing_decisions_20__\\___'; EXECUTE 'DROP TABLE ' || name; END $$");
+    ck_assert_msg(request_log_keep_up(log, 30, &upkeep, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(upkeep.months_made, 1);
+    ck_assert_uint_eq(upkeep.rows_deleted, 1);
+    request_log_free(log);
 }
 
 START_TEST(the_role_of_the_programs_can_do_its_work_and_cannot_change_what_was_logged)
@@ -235,7 +261,9 @@ START_TEST(the_role_of_the_programs_can_do_its_work_and_cannot_change_what_was_l
     ck_assert_msg(postgres_server_migrate(&server, database, SCHEMA_VERSION, role, &report, &e) == 0, "%s",
                   e.text);
     store_close(store);
-    open_at(arena_printf(arena, "host=%s dbname=%s user='%s'", server.dir, database, role));
+    const char *address = arena_printf(arena, "host=%s dbname=%s user='%s'", server.dir, database, role);
+    open_at(address);
+    log_requests(address);
     must_put("1");
     must_put("2");
     expect_value("2");
