@@ -26,6 +26,7 @@ enum {
 struct speech_facts {
     struct span input;       /* 1 to SPEECH_INPUT_CHARACTERS */
     size_t input_characters; /* Unicode code points */
+    size_t input_utf16;      /* UTF-16 code units: what JavaScript calls its length */
     struct span voice; /* also of {"id": …}; at most SPEECH_VOICE_BYTES, no control characters; empty: none */
     struct span format;       /* of `response_format`; empty: none was asked for */
     double speed;             /* 1 where there is none */

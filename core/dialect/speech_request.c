@@ -86,6 +86,15 @@ static size_t count_characters(struct span text)
     return text.len - continuing;
 }
 
+/* The same in UTF-16, where those beyond U+FFFF, of four bytes here, are two. */
+static size_t count_utf16(struct span text)
+{
+    size_t count = count_characters(text);
+    for (size_t i = 0; i < text.len; i++)
+        count += (unsigned char)text.ptr[i] >= 0xf0;
+    return count;
+}
+
 static bool has_control(struct span text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -115,6 +124,7 @@ static int read_input(struct request *r)
         return body_refuse(r->fault, "input", "`input` must be a string.");
     r->speech->input = json_decode(r->arena, input->raw);
     r->speech->input_characters = count_characters(r->speech->input);
+    r->speech->input_utf16 = count_utf16(r->speech->input);
     if (r->speech->input.len == 0)
         return body_refuse(r->fault, "input", "`input` is empty.");
     if (r->speech->input_characters > SPEECH_INPUT_CHARACTERS)

@@ -227,6 +227,7 @@ void event_write(const struct request_event *event, struct buf *out)
     span(&w, "model", event->model);
     span(&w, "model_routed", event->model_routed);
     number(&w, "body_bytes", event->body_bytes);
+    number(&w, "text_utf16", event->text_utf16);
     text(&w, "client", event->client);
 
     unsigned dropped = write_attempts(event, &w);

@@ -88,6 +88,7 @@ struct request_event {
     bool has_stream, is_stream;
     struct span model, model_routed;
     uint64_t body_bytes;
+    uint64_t text_utf16; /* code units of a text that is to be spoken; 0: there is none */
     const char *client;
 
     /* attempts */

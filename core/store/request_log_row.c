@@ -34,6 +34,7 @@ static const struct column {
     { "dialect", PART_EVENT, "dialect", TEXT, "text", NULL },
     { "endpoint", PART_EVENT, "endpoint", TEXT, "text", NULL },
     { "stream", PART_EVENT, "stream", BOOLEAN, "boolean", NULL },
+    { "text_utf16", PART_EVENT, "text_utf16", INTEGER, "bigint", NULL },
     { "model", PART_EVENT, "model", TEXT, "text", NULL },
     { "model_routed", PART_EVENT, "model_routed", TEXT, "text", NULL },
     { "response_model", PART_EVENT, "response_model", TEXT, "text", NULL },
@@ -59,7 +60,6 @@ static const struct column {
     { "audio_in", PART_USAGE, "audio_in", INTEGER, "bigint", NULL },
     { "audio_out", PART_USAGE, "audio_out", INTEGER, "bigint", NULL },
     { "characters", PART_USAGE, "characters", INTEGER, "bigint", NULL },
-    { "utf16_units", PART_USAGE, "utf16_units", INTEGER, "bigint", NULL },
     { "audio_ms", PART_USAGE, "audio_ms", INTEGER, "bigint", NULL },
     { "usage_source", PART_USAGE, "source", TEXT, "text", NULL },
 };

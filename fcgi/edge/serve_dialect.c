@@ -2,6 +2,7 @@
 #include "fcgi/edge/edge.h"
 
 #include "core/base/clock.h"
+#include "core/dialect/speech.h"
 #include "core/json/writer.h"
 #include "fcgi/edge/speech.h"
 
@@ -92,6 +93,8 @@ static int read_request(struct turn *turn, const struct dialect *dialect, struct
         return r;
     }
     turn->event->body_bytes = body.len;
+    if (facts->speech != NULL)
+        turn->event->text_utf16 = facts->speech->input_utf16;
     turn->event->has_stream = true;
     turn->event->is_stream = facts->is_stream;
     turn->event->model = facts->model;

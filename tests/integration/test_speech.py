@@ -73,6 +73,7 @@ def test_ae4_chinese_text_comes_back_as_audio(gateway, mount):
         "done",
     )
     assert event["usage"] == {"characters": len(CHINESE), "source": "estimated"}
+    assert event["text_utf16"] == len(CHINESE.encode("utf-16-le")) // 2
     assert event["attempts"][0]["verdict"] == "ok"
 
 

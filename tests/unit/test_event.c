@@ -118,6 +118,7 @@ static void fill(void)
     event.model = span_cstr("asked");
     event.model_routed = span_cstr("routed");
     event.body_bytes = 20;
+    event.text_utf16 = 12;
     event.client = "openai-python";
     fill_attempt(event_add_attempt(&event));
     event.end = EVENT_END_DONE;
@@ -138,13 +139,14 @@ START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
 {
     fill();
     json_object *object = written();
-    expect_names(object,
-                 "v id time instance worker generation request_id trace_id span_id parent_span_id sampled "
-                 "key_id remote_user owner mount dialect "
-                 "endpoint stream "
-                 "model model_routed body_bytes client attempts end status code committed fallback_depth "
-                 "fallback_reason response_model finish_reason ttft_us total_us upstream_us client_wait_us "
-                 "overhead_us usage");
+    expect_names(
+        object,
+        "v id time instance worker generation request_id trace_id span_id parent_span_id sampled "
+        "key_id remote_user owner mount dialect "
+        "endpoint stream "
+        "model model_routed body_bytes text_utf16 client attempts end status code committed fallback_depth "
+        "fallback_reason response_model finish_reason ttft_us total_us upstream_us client_wait_us "
+        "overhead_us usage");
     expect_names(
         json_object_array_get_idx(member(object, "attempts"), 0),
         "n upstream upstream_index provider account supplier_model key_fp dialect host url start_us dns_us "

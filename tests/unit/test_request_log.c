@@ -160,7 +160,7 @@ static const char whole_event[] =
     "\"request_id\":\"r\",\"trace_id\":\"t\",\"span_id\":\"s\",\"key_id\":\"k\",\"remote_user\":\"u\","
     "\"owner\":"
     "\"o\",\"mount\":\"/v1\",\"dialect\":\"chat\",\"endpoint\":\"chat/"
-    "completions\",\"stream\":true,\"model\":"
+    "completions\",\"stream\":true,\"text_utf16\":13,\"model\":"
     "\"m\",\"model_routed\":\"n\",\"response_model\":\"p\",\"attempts\":[{\"n\":1,\"upstream\":\"a\",\"key_"
     "fp\":"
     "\"f\",\"provider\":\"x\"},{\"n\":7,\"upstream\":\"b\",\"key_fp\":\"g\"}],\"attempts_dropped\":5,\"end\":"
@@ -168,11 +168,12 @@ static const char whole_event[] =
     "\"429\","
     "\"ttft_us\":1,\"total_us\":2,\"upstream_us\":3,\"overhead_us\":4,\"usage\":{\"input\":5,\"output\":6,"
     "\"cached_read\":7,\"cached_write\":8,\"reasoning\":9,\"audio_in\":10,\"audio_out\":11,\"characters\":12,"
-    "\"utf16_units\":13,\"audio_ms\":9223372036854775807,\"source\":\"estimated\"},\"later\":{\"id\":\"no\"}"
+    "\"audio_ms\":9223372036854775807,\"source\":\"estimated\"},\"later\":{\"id\":\"no\"}"
     "}";
 
 static const char whole_row[] =
-    "{\"code\": \"c\", \"model\": \"m\", \"mount\": \"/v1\", \"owner\": \"o\", \"input\": 5, \"key_id\": "
+    "{\"text_utf16\": 13, \"code\": \"c\", \"model\": \"m\", \"mount\": \"/v1\", \"owner\": \"o\", "
+    "\"input\": 5, \"key_id\": "
     "\"k\", "
     "\"key_fp\": \"g\", \"output\": 6, \"status\": 200, \"stream\": true, \"dialect\": \"chat\", "
     "\"outcome\": "
@@ -183,7 +184,7 @@ static const char whole_row[] =
     "11, "
     "\"committed\": true, \"reasoning\": 9, \"characters\": 12, \"request_id\": \"r\", \"started_at\": "
     "\"2025-12-01T00:00:00.123456+00:00\", \"cached_read\": 7, \"overhead_us\": 4, \"remote_user\": \"u\", "
-    "\"upstream_us\": 3, \"utf16_units\": 13, \"cached_write\": 8, \"model_routed\": \"n\", "
+    "\"upstream_us\": 3, \"cached_write\": 8, \"model_routed\": \"n\", "
     "\"usage_source\": "
     "\"estimated\", \"fallback_depth\": 6, \"response_model\": \"p\", \"fallback_reason\": \"429\"}";
 

@@ -63,6 +63,29 @@ static const struct {
     { "{\"input\":\"a\\ud83d\"}", "a\xef\xbf\xbd", 2, "", "", "", "", "", 1, false },
 };
 
+/* As JavaScript counts, and bills that are made by it. */
+static const struct {
+    const char *input;
+    size_t units;
+} counted[] = {
+    { "Hi", 2 },
+    { "\xe4\xbd\xa0\xe5\xa5\xbd", 2 },
+    { "\xf0\x9f\x98\x80!", 3 },
+    { "\\ud83d\\ude00", 2 },
+    { "\\ud83d", 1 },
+    { "\xf4\x8f\xbf\xbf\xef\xbf\xbf", 3 },
+};
+
+START_TEST(the_text_is_also_counted_in_utf_16)
+{
+    const char *body = arena_printf(arena, "{\"input\":\"%s\",\"voice\":\"v\"}", counted[_i].input);
+    ck_assert_int_eq(
+        speech_read_request(span_cstr(body), span_cstr(dialect_speech.media_type), arena, &facts, &fault), 0);
+    ck_assert_msg(facts.speech->input_utf16 == counted[_i].units, "%s: %zu units, expected %zu", body,
+                  facts.speech->input_utf16, counted[_i].units);
+}
+END_TEST
+
 START_TEST(a_request_says_what_it_says)
 {
     int r = speech_read_request(span_cstr(accepted[_i].body), span_cstr(dialect_speech.media_type), arena,
@@ -227,6 +250,7 @@ int main(void)
     Suite *suite = suite_create("speech request");
     TCase *tests = tcase_create("all");
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, the_text_is_also_counted_in_utf_16, 0, (int)COUNT(counted));
     tcase_add_loop_test(tests, a_request_says_what_it_says, 0, (int)COUNT(accepted));
     tcase_add_loop_test(tests, what_is_wrong_is_named_with_its_member, 0, (int)COUNT(refused));
     tcase_add_test(tests, characters_are_counted_and_not_bytes);
