@@ -106,7 +106,7 @@ static int grant(const struct migrate *m, struct error *e)
                               "GRANT USAGE ON SEQUENCE config_kv_change TO %2$I;"
                               "GRANT SELECT, INSERT ON config_kv_history, admin_audit_log TO %2$I;"
                               "GRANT SELECT, INSERT, UPDATE, DELETE ON router_instance TO %2$I;"
-                              "GRANT INSERT ON routing_decisions TO %2$I;"
+                              "GRANT INSERT, SELECT (started_at, event_id) ON routing_decisions TO %2$I;"
                               "GRANT USAGE ON SEQUENCE routing_decisions_arrival TO %2$I;"
                               "GRANT EXECUTE ON FUNCTION routing_decisions_make_months(), "
                               "routing_decisions_expire(integer) TO %2$I;"

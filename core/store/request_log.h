@@ -43,7 +43,7 @@ struct request_log_outcome {
  *
  * A line that can be no row is set aside, durably, and does not hold up the others: one JSON
  * object {"time", "reason", "line"} a line, mode 0640; beyond 16 MiB the file is renamed to
- * *.old, in the place of the one before it.
+ * *.old, in the place of the one before it. After a failure it may be set aside again.
  *
  * Untouched *out and ERR_SYSTEM: Postgres is away, refuses for a reason that is not the lines', or
  * there is no room to set a line aside; what was appended stays.

@@ -85,7 +85,7 @@ void request_log_write_statement(struct buf *sql)
     buf_append_cstr(sql, LINE_VALUES " FROM json_to_recordset($1::json) AS r(");
     for (int i = 0; i < COLUMNS; i++)
         buf_printf(sql, "%s%s %s", i == 0 ? "" : ", ", columns[i].name, columns[i].type);
-    buf_append_cstr(sql, LINE_TYPES ") ON CONFLICT DO NOTHING");
+    buf_append_cstr(sql, LINE_TYPES ") ON CONFLICT (started_at, event_id) DO NOTHING");
 }
 
 /* Postgres' text has no NUL, which an event may have where a caller sent one. */

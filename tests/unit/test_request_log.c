@@ -98,6 +98,12 @@ static const char *rejected_text(void)
     return text.ptr;
 }
 
+/* The name of the partition of a month, and its first moment, in SQL. */
+#define MONTH(offset)                                                                                 \
+    "SELECT 'routing_decisions_' || to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '" offset \
+    " months', 'YYYY_MM')"
+#define BEGIN_OF(offset) "date_trunc('month', clock_timestamp()) + interval '" offset " months'"
+
 /* --- events ------------------------------------------------------------------------- */
 
 static struct span line_at(uint64_t time_us)
@@ -531,6 +537,22 @@ START_TEST(any_number_of_such_events_is_set_aside_each_with_its_line)
 }
 END_TEST
 
+/* Only an event's own row is known; another's is not taken for it. */
+START_TEST(a_unique_index_of_somebody_elses_refuses_and_loses_no_event)
+{
+    struct span lines[2];
+    sql(arena_printf(arena, "CREATE UNIQUE INDEX ON %s (outcome)", sql(MONTH("0"))));
+    for (int i = 0; i < 2; i++)
+        lines[i] = line_at(clock_wall_us());
+    must_append(lines, 2);
+    ck_assert_uint_eq(outcome.n_new, 1);
+    ck_assert_uint_eq(outcome.n_known, 0);
+    ck_assert_uint_eq(outcome.n_rejected, 1);
+    ck_assert_ptr_nonnull(strstr(outcome.reason, "unique constraint"));
+    ck_assert_ptr_nonnull(strstr(rejected_text(), "\"line\":\"{"));
+}
+END_TEST
+
 START_TEST(what_was_set_aside_is_bounded)
 {
     const struct span poison = span_cstr("{}");
@@ -591,11 +613,6 @@ static const char *place_of(const char *time)
                             "started_at) * 1000000 = %s",
                             us));
 }
-
-#define MONTH(offset)                                                                                 \
-    "SELECT 'routing_decisions_' || to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '" offset \
-    " months', 'YYYY_MM')"
-#define BEGIN_OF(offset) "date_trunc('month', clock_timestamp()) + interval '" offset " months'"
 
 static const struct {
     const char *time;  /* in SQL */
@@ -858,6 +875,7 @@ int main(void)
     tcase_add_loop_test(tests, an_event_that_can_be_no_row_is_set_aside_with_its_reason_and_holds_up_no_other,
                         0, COUNT(poisons));
     tcase_add_test(tests, any_number_of_such_events_is_set_aside_each_with_its_line);
+    tcase_add_test(tests, a_unique_index_of_somebody_elses_refuses_and_loses_no_event);
     tcase_add_test(tests, what_was_set_aside_is_bounded);
     tcase_add_test(tests, a_line_that_is_longer_than_any_event_is_set_aside_with_its_beginning);
     tcase_add_test(tests, an_event_that_cannot_be_set_aside_is_not_passed_over);
