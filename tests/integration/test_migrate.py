@@ -109,6 +109,7 @@ def test_the_role_of_the_programs_is_granted_what_the_readme_lists(postgres, dat
         "config_kv|INSERT, SELECT, UPDATE",
         "config_kv_history|INSERT, SELECT",
         "router_instance|DELETE, INSERT, SELECT, UPDATE",
+        "routing_decisions|INSERT",
         "schema_migrations|SELECT",
     ]
     operator = {
