@@ -98,6 +98,7 @@ class UnderLoad:
             self.replies.append(self.story.ask())
 
     def __exit__(self, *_):
+        wait_until(lambda: len(self.replies) > 3 or not self._thread.is_alive(), "there are some", 30)
         self._stop.set()
         self._thread.join()
         failed = [reply for reply in self.replies if reply.status != 200]
