@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,6 +15,7 @@
 #include "fcgi/engine/overflow.h"
 #include "fcgi/engine/settings.h"
 #include "fcgi/in_hand.h"
+#include "fcgi/rows_sink.h"
 #include "fcgi/shipper/shipper.h"
 
 #define PLACE(member) offsetof(struct router_settings, member)
@@ -51,6 +53,8 @@ static const struct setting rows[] = {
     { "spool-max-bytes", NULL, SETTING_NUMBER, "1073741824", SPOOL_MAX_BYTES_MIN, INT64_C(1) << 50, "BYTES",
       "of events kept on disk; the oldest go, or new ones are dropped while they are exported",
       PLACE(spool_max_bytes) },
+    { "log-retention", NULL, SETTING_TEXT, "keep", 0, 0, "keep|DAYS",
+      "how long rows of the request log are kept in Postgres", PLACE(log_retention_name) },
     { "caller-auth", "LLM_ROUTER_CALLER_AUTH", SETTING_TEXT, "keys", 0, 0, "keys|remote-user|none",
       "how callers are known: by the CALLER_KEYS entry, by the web server, or not at all",
       PLACE(caller_auth_name) },
@@ -94,7 +98,8 @@ static void report_telemetry(const char *variable, const char *problem)
 static int prepare_export(struct mapping *mapping, struct error *e)
 {
     int r = shipper_read_settings(mapping->program, &shared.otlp, e);
-    atomic_store(&mapping->spool_room.is_read, r == 0 && shared.otlp.receivers[METRIC_SIGNAL_TRACES].is_on);
+    atomic_store(&mapping->spool_room.is_read, r == 0 && (shared.otlp.receivers[METRIC_SIGNAL_TRACES].is_on ||
+                                                          shared.place.database_url != NULL));
     return r;
 }
 
@@ -203,15 +208,29 @@ static int run_keeper(struct engine_process *process)
     return keeper_run(process, &shared);
 }
 
+/* Where there is a database, requests are logged in it. */
+static int add_rows(struct shipper *shipper, struct error *e)
+{
+    struct sink sink;
+    if (shared.place.database_url == NULL)
+        return 0;
+    int r = rows_sink_open(shared.place.database_url, settings.state_dir, settings.log_retention_days,
+                           &shipper->process->mapping->telemetry, &sink, e);
+    if (r == 0)
+        shipper_add(shipper, &sink);
+    return r;
+}
+
 static int run_shipper(struct engine_process *process)
 {
     static struct shipper shipper;
     struct error e;
 
-    store_place_wipe(&shared.place);
     shipper_init(&shipper, process, METRIC_OF_ROUTER, router_spool_plan(&settings, process->mapping, NULL),
                  &shared.otlp);
-    if (shipper_add_otlp(&shipper, METRIC_SIGNAL_TRACES, &e) != 0 ||
+    int r = add_rows(&shipper, &e);
+    store_place_wipe(&shared.place);
+    if (r != 0 || shipper_add_otlp(&shipper, METRIC_SIGNAL_TRACES, &e) != 0 ||
         shipper_add_otlp(&shipper, METRIC_SIGNAL_METRICS, &e) != 0) {
         log_line(LOG_ERROR, "sink_failed", "%s", e.text);
         return 1;
@@ -270,6 +289,26 @@ static int read_access(void)
     return 0;
 }
 
+/* "keep", or days. */
+static int read_log_retention(void)
+{
+    enum { DAYS_MAX = 36500 };
+    char *end;
+    const char *text = settings.log_retention_name;
+    long days = strtol(text, &end, 10);
+    bool is_number = text[0] >= '0' && text[0] <= '9' && *end == '\0';
+    if (strcmp(text, "keep") == 0)
+        return 0;
+    if (!is_number || days < 1 || days > DAYS_MAX) {
+        fprintf(stderr,
+                "llm-router: --log-retention: \"%s\" is neither \"keep\" nor a number of days from 1 to %d\n",
+                text, DAYS_MAX);
+        return -1;
+    }
+    settings.log_retention_days = (unsigned)days;
+    return 0;
+}
+
 /* What the table of rows cannot say. */
 static int check_settings(void)
 {
@@ -282,7 +321,7 @@ static int check_settings(void)
 
     int auth = choose("caller-auth", settings.caller_auth_name, auths, sizeof(auths) / sizeof(auths[0]));
     int ready = choose("ready", settings.ready_name, readies, sizeof(readies) / sizeof(readies[0]));
-    if (auth < 0 || ready < 0)
+    if (auth < 0 || ready < 0 || read_log_retention() != 0)
         return -1;
     settings.caller_auth = (enum caller_auth)auth;
     settings.is_ready_strict = ready == 1;

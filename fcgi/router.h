@@ -32,11 +32,13 @@ struct router_settings {
     const char *metrics_access_text;
     const char *admin_token_file; /* or NULL */
     const char *admin_emails;     /* or NULL */
+    const char *log_retention_name;
     int64_t max_body_bytes;
     int64_t max_header_bytes;
     int64_t body_memory_bytes;
     int64_t spool_max_bytes;
     enum caller_auth caller_auth; /* of caller_auth_name */
+    unsigned log_retention_days;  /* of log_retention_name; 0: keep */
     bool is_ready_strict;         /* of ready_name */
     struct trace_policy tracing;  /* of OTEL_*, once init_master has read them */
     bool is_cgi;                  /* one request: what costs time is made when it is needed */

@@ -46,6 +46,9 @@ struct sink {
     /* 0: the batch is passed: it has arrived, or what of it never can was set aside and
      * counted. Else it comes again, after a while that doubles from 1 s to 60 s. */
     int (*deliver)(void *ctx, struct sink_turn *turn);
+    /* What it does besides, or NULL: called after each batch, and every linger_ms while there is
+     * none; how often that is something to do is its own business. */
+    void (*tend)(void *ctx, struct sink_turn *turn);
     /* Frees ctx, after the last call. */
     void (*close)(void *ctx);
 };

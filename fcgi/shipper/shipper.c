@@ -45,6 +45,11 @@ void shipper_init(struct shipper *shipper, struct engine_process *process, unsig
     };
 }
 
+void shipper_add(struct shipper *shipper, const struct sink *sink)
+{
+    shipper->sinks[shipper->n_sinks++] = *sink;
+}
+
 int shipper_add_otlp(struct shipper *shipper, enum metric_signal signal, struct error *e)
 {
     static int (*const open_sink[OTLP_SIGNALS])(const struct otlp_sinks *, struct sink *, struct error *) = {
@@ -52,11 +57,12 @@ int shipper_add_otlp(struct shipper *shipper, enum metric_signal signal, struct 
         [METRIC_SIGNAL_METRICS] = otlp_open_metrics,
         [METRIC_SIGNAL_LOGS] = otlp_open_logs,
     };
+    struct sink sink;
     if (!shipper->otlp.settings->receivers[signal].is_on)
         return 0;
-    int r = open_sink[signal](&shipper->otlp, &shipper->sinks[shipper->n_sinks], e);
+    int r = open_sink[signal](&shipper->otlp, &sink, e);
     if (r == 0)
-        shipper->n_sinks++;
+        shipper_add(shipper, &sink);
     return r;
 }
 

@@ -37,6 +37,9 @@ int shipper_read_settings(const char *program, struct otlp_settings *out, struct
 void shipper_init(struct shipper *shipper, struct engine_process *process, unsigned program,
                   struct spool_plan plan, const struct otlp_settings *otlp);
 
+/* Adds a sink, which it closes. */
+void shipper_add(struct shipper *shipper, const struct sink *sink);
+
 /* Adds the sink of one of OpenTelemetry's signals, if the settings want it. ERR_SYSTEM. */
 int shipper_add_otlp(struct shipper *shipper, enum metric_signal signal, struct error *e);
 

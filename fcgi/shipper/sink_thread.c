@@ -118,6 +118,8 @@ static void *run(void *arg)
     while (!is_ending(t)) {
         uint64_t due_us = clock_monotonic_us() + t->sink->linger_ms * US_PER_MS;
         work(t);
+        if (t->sink->tend != NULL && !is_ending(t))
+            t->sink->tend(t->sink->ctx, &t->turn);
         uint64_t now = clock_monotonic_us();
         bool has_more = t->sink->reads_spool && t->turn.n == t->sink->batch_max;
         if (!has_more && now < due_us)

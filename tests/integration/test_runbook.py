@@ -356,6 +356,27 @@ def test_postgres_is_away(story, host, database_server):
     story.assert_serves("third")
 
 
+def test_the_request_log(story, host, database_server):
+    def sql(text):
+        return database_server.sql(text, "llm_router_prod")
+
+    rejected = host.state / "llm-router.rejected.jsonl"
+    wait_until(lambda: sql("SELECT count(*) FROM routing_decisions") != ["0"], "requests have rows", 60)
+    sql("ALTER TABLE routing_decisions ADD CONSTRAINT mine CHECK (status <> 200) NOT VALID")
+    story.assert_serves("third")
+    wait_until(rejected.exists, "what the constraint refuses is set aside", 60)
+    sql("ALTER TABLE routing_decisions DROP CONSTRAINT mine")
+    n_rejected = sum(1 for line in rejected.read_text().splitlines() if line)
+    before = int(sql("SELECT count(*) FROM routing_decisions")[0])
+    words = host.follow("The request log")
+    assert "routing_decisions_default" in words and '"mine"' in words
+    story.assert_serves("third")
+    wait_until(lambda: int(sql("SELECT count(*) FROM routing_decisions")[0]) == before + n_rejected + 1,
+               "what was set aside has its rows", 60)
+    assert not rejected.exists()
+    assert sql("SET ROLE billing; SELECT count(*) > 0 FROM routing_decisions") == ["t"]
+
+
 def test_backups(story, host):
     words = host.follow("Backups")
     assert "all 2 keys" in words and re.search(r"^ CALLER_KEYS +\|", words, re.M)
