@@ -124,10 +124,12 @@ def test_each_request_has_its_row_with_the_bytes_of_its_event(plane):
     wait_rows(plane, ids)
     for call in calls:
         event = gateway.event(call)
-        (row,) = sql(plane, "SELECT outcome, status, event_id, line_sha256, convert_from(line, 'UTF8') FROM "
-                     f"routing_decisions WHERE request_id = '{call.request_id}'")
-        outcome, status, event_id, digest, line = row.split("|", 4)
-        assert (outcome, int(status), event_id) == (event["end"], event["status"], event["id"])
+        (row,) = sql(plane, "SELECT outcome, status, event_id, trace_id, attempts, provider, line_sha256, "
+                     f"convert_from(line, 'UTF8') FROM routing_decisions WHERE request_id = '{call.request_id}'")
+        outcome, status, event_id, trace_id, attempts, provider, digest, line = row.split("|", 7)
+        assert (outcome, int(status), event_id, trace_id) == tuple(event[name] for name in ("end", "status", "id", "trace_id"))
+        assert int(attempts) == len(event["attempts"])
+        assert provider == (event["attempts"][-1]["provider"] if event["attempts"] else "")
         assert json.loads(line) == event
         assert line.encode() in gateway.spool.read_bytes()
         assert digest == "\\x" + hashlib.sha256(line.encode()).hexdigest()
