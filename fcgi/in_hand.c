@@ -75,6 +75,7 @@ static void make_event(const struct trace_policy *policy, const struct mapping *
     event->endpoint = request->endpoint;
     event->model = span_cstr(request->model);
     event->series = request->series;
+    event->status = request->status; /* so that the metrics and the record say the same */
     event->is_committed = stage == STAGE_STREAMING;
     event->end = EVENT_END_WORKER_DIED;
     event->total_us = clock_monotonic_us() - atomic_load_explicit(&request->started_us, memory_order_acquire);
@@ -91,8 +92,6 @@ void in_hand_append_death(const struct router_settings *settings, struct mapping
     struct error e;
 
     make_event(&settings->tracing, mapping, slot, record, &event);
-    if (is_counted)
-        event.status = record->request.status; /* the metrics and the record say the same */
     if (spool_open(&plan, &spool, &e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s", e.text);
     if (!is_counted)

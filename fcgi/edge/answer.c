@@ -25,6 +25,7 @@ static void begin(struct answer *answer, int status, struct span content_type, i
     struct turn *turn = answer->turn;
 
     turn->event->is_committed = true;
+    turn->worker->process->record->request.status = status;
     scoreboard_enter(turn->worker->process->record, STAGE_STREAMING);
     reply_start(&turn->reply, status, content_type, whole_bytes);
     if (answer->is_live) {

@@ -180,6 +180,7 @@ void scoreboard_begin_request(struct scoreboard_record *record)
 
     atomic_store_explicit(&request->is_counted, 0, memory_order_relaxed);
     request->series = 0;
+    request->status = 0;
     request->time_us = clock_wall_us();
     request->event_id[0] = '\0';
     request->request_id[0] = '\0';

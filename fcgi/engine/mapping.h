@@ -44,7 +44,7 @@ const char *stage_name(enum stage stage);
 struct scoreboard_request {
     _Atomic uint64_t started_us; /* monotonic; 0: no request is in hand */
     _Atomic uint32_t is_counted; /* in the metrics' cells; its event is about to be written, or is */
-    int32_t status;              /* that it was counted with, once it is */
+    int32_t status;              /* of the reply that has begun, or that it was counted with; 0: none */
     uint32_t series;             /* of its model, as in struct request_event */
     uint64_t time_us;            /* wall clock */
     char event_id[40];
