@@ -209,8 +209,9 @@ verification: packages-test programs ## ask what make run serves for one of each
 	@BUILD=$(BUILD) PORT=$(PORT) tests/integration/verification admin/VERIFICATION.md
 
 soak: packages-test programs ## crashes under load for ten minutes, and the rest of that kind, with figures: a quarter of an hour
-	@BUILD=$(BUILD) CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 tests/integration/run -raP tests/integration/test_chaos.py \
-		tests/integration/test_overload.py tests/integration/test_plane.py
+	@BUILD=$(BUILD) CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 UPGRADE_STREAMS=500 tests/integration/run -raP tests/integration/test_chaos.py \
+		tests/integration/test_overload.py tests/integration/test_plane.py \
+		tests/integration/test_upgrade.py
 
 lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
 	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -isystem $(GENERATED) -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)

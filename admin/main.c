@@ -134,7 +134,10 @@ int main(int argc, char **argv)
 {
     enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router-admin",
                                            "the administrators' API over FastCGI", argc, argv, &settings);
-    if (r != SETTINGS_RUN)
+    if (r != SETTINGS_RUN && r != SETTINGS_CHECK)
         return r == SETTINGS_EXIT_OK ? 0 : 2;
+    settings.engine.argv = argv;
+    if (r == SETTINGS_CHECK)
+        return engine_check(&program, &settings.engine);
     return engine_run(&program, &settings.engine);
 }

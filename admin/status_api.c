@@ -105,7 +105,7 @@ static void write_here(const struct mapping *here, struct json_writer *w)
     jw_member_uint(w, "generation", atomic_load(&here->generation));
     jw_key(w, "workers");
     jw_begin_array(w);
-    for (unsigned i = 0; i < here->n_workers; i++) {
+    for (unsigned i = 0; i < here->n_records; i++) {
         const struct scoreboard_record *record = &here->workers[i];
         int32_t pid = atomic_load(&record->pid);
         if (pid == 0)

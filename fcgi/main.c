@@ -129,12 +129,13 @@ static int init_master(struct engine_process *process, struct error *e)
 
 /* Who is there when an instance begins, as after a restart behind a socket that outlives
  * it, is to be served and not told that there is no configuration: the keeper looks first.
- * One that cannot look holds nobody up for longer than its store may. */
-static void await_first_look(const struct mapping *mapping)
+ * So are those who come after an upgrade, whose snapshots may be of another layout. One that cannot look
+ * holds nobody up for longer than its store may. */
+static void await_first_look(const struct mapping *mapping, uint64_t begun_us)
 {
     const struct timespec pause = { .tv_nsec = 1000 * 1000 };
     uint64_t deadline = clock_monotonic_us() + STORE_TIMEOUT_MS * US_PER_MS;
-    while (atomic_load_explicit(&mapping->keeper.checked_us, memory_order_acquire) == 0 &&
+    while (atomic_load_explicit(&mapping->keeper.checked_us, memory_order_acquire) <= begun_us &&
            clock_monotonic_us() < deadline)
         nanosleep(&pause, NULL);
 }
@@ -152,7 +153,7 @@ static int init_worker(struct engine_process *process, struct error *e)
     worker.spool_plan = router_spool_plan(&settings, process->mapping, &process->record->spool_segment);
     if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
-    await_first_look(process->mapping);
+    await_first_look(process->mapping, process->begun_us);
     return 0;
 }
 
@@ -341,13 +342,16 @@ int main(int argc, char **argv)
         argc = 1; /* the rest is the caller's query */
     enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router",
                                            "serves LLM requests over FastCGI", argc, argv, &settings);
-    if (r != SETTINGS_RUN)
+    if (r != SETTINGS_RUN && r != SETTINGS_CHECK)
         return r == SETTINGS_EXIT_OK ? 0 : 2;
     if (check_settings() != 0)
         return 2;
     char health[PATH_MAX];
     snprintf(health, sizeof(health), "unix:%s/health.sock", settings.engine.run_dir);
     settings.engine.health = health;
+    settings.engine.argv = argv;
+    if (r == SETTINGS_CHECK)
+        return engine_check(&program, &settings.engine);
     return settings.is_cgi ? engine_run_cgi(&program, &settings.engine)
                            : engine_run(&program, &settings.engine);
 }

@@ -21,4 +21,26 @@ int environment_take_secret(const char *name, struct arena *arena, struct span *
 /* Overwrites a secret's bytes. */
 void environment_wipe(struct span secret);
 
+/*
+ * A process that will exec its successor hands the secrets on. From the first call on,
+ * what environment_take_secret takes is also kept, as the value of NAME, in a file in
+ * memory that is no part of any process. ERR_SYSTEM.
+ */
+int environment_keep_secrets(struct error *e);
+
+/* No secret will be taken any more: seals the file. Its descriptor, which is
+ * close-on-exec and stays the module's; -1: nothing is kept. */
+int environment_seal_kept(void);
+
+/* In a child, which has no use for it. */
+void environment_close_kept(void);
+
+/*
+ * In the successor, before it takes any: puts the secrets of such a file back into the
+ * environment, closes it, and keeps them for the next successor. What none of the calls
+ * of environment_take_secret takes leaves the environment when the file is sealed.
+ * ERR_FORMAT: it holds something else. ERR_SYSTEM.
+ */
+int environment_restore_secrets(int fd, struct error *e);
+
 #endif

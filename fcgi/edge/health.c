@@ -150,7 +150,7 @@ void health_write_status(const struct mapping *mapping, struct buf *out)
     jw_member_uint(&w, "workersCurrent", scoreboard_current(mapping));
     jw_key(&w, "workers");
     jw_begin_array(&w);
-    for (unsigned i = 0; i < mapping->n_workers; i++)
+    for (unsigned i = 0; i < mapping->n_records; i++)
         write_worker(&w, &mapping->workers[i], i, now);
     jw_end_array(&w);
     jw_end_object(&w);

@@ -13,12 +13,18 @@
 #include "core/base/ids.h"
 #include "core/log/log.h"
 
-static volatile sig_atomic_t stopping, hung_up;
+static volatile sig_atomic_t stopping, leaving, hung_up;
 
 static void note_stop(int signal)
 {
     (void)signal;
     stopping = 1;
+}
+
+static void note_leave(int signal)
+{
+    (void)signal;
+    leaving = 1;
 }
 
 static void note_hangup(int signal)
@@ -47,7 +53,7 @@ bool engine_take_hangup(void)
 void engine_wake_workers(const struct mapping *mapping)
 {
     uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed);
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
+    for (unsigned i = 0; i < mapping->n_records; i++) {
         const struct scoreboard_record *record = &mapping->workers[i];
         pid_t pid = atomic_load_explicit(&record->pid, memory_order_acquire);
         if (pid > 0 && atomic_load_explicit(&record->generation, memory_order_relaxed) != generation)
@@ -71,6 +77,8 @@ void child_begin(struct engine_process *process, int master_pid)
         _exit(0); /* it died before the line above */
     handle(SIGTERM, note_stop);
     handle(SIGHUP, note_hangup);
+    handle(SIGUSR1, note_leave);
+    handle(SIGUSR2, SIG_IGN);
     handle(SIGINT, end_at_once);
     handle(SIGQUIT, end_at_once);
     handle(SIGCHLD, SIG_DFL);
@@ -79,6 +87,7 @@ void child_begin(struct engine_process *process, int master_pid)
     blocked = process->open_mask;
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGHUP);
+    sigaddset(&blocked, SIGUSR1);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
@@ -138,6 +147,7 @@ static int idle_wait_open(struct idle_wait *idle, int listen_fd)
     sigemptyset(&awaited);
     sigaddset(&awaited, SIGTERM);
     sigaddset(&awaited, SIGHUP);
+    sigaddset(&awaited, SIGUSR1);
     signal.data.fd = idle->signals = signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK);
     idle->epoll = epoll_create1(EPOLL_CLOEXEC);
     return idle->signals >= 0 && idle->epoll >= 0 &&
@@ -152,7 +162,7 @@ static void idle_wait(const struct idle_wait *idle)
 {
     struct epoll_event events[2];
     struct signalfd_siginfo info;
-    int n = epoll_wait(idle->epoll, events, 2, stopping ? 0 : -1);
+    int n = epoll_wait(idle->epoll, events, 2, stopping || leaving ? 0 : -1);
 
     for (int i = 0; i < n; i++) {
         if (events[i].data.fd != idle->signals)
@@ -160,6 +170,8 @@ static void idle_wait(const struct idle_wait *idle)
         while (read(idle->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             if (info.ssi_signo == SIGTERM)
                 stopping = 1;
+            else if (info.ssi_signo == SIGUSR1)
+                leaving = 1;
             else
                 hung_up = 1;
         }
@@ -179,8 +191,9 @@ static void serve_until_stopped(const struct engine_program *program, struct eng
         idle_wait(idle);
         /* One that is told to stop still takes what waits at a socket file of ours, which
          * the master has removed: until there is nothing. At any other socket new ones
-         * could come for ever, and they are the successor's. */
-        if (stopping && listener->path[0] == '\0')
+         * could come for ever, and they are the successor's; and so are those of one that is
+         * told to leave. */
+        if (leaving || (stopping && listener->path[0] == '\0'))
             return;
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0) {

@@ -5,8 +5,9 @@
 #include "fcgi/engine/engine.h"
 #include "fcgi/engine/listener.h"
 
-/* Signals of a child: SIGTERM and SIGHUP are noted, and let in only while it
- * waits; SIGINT and SIGQUIT end it at once. A master that dies sends SIGTERM. */
+/* Signals of a child: SIGTERM, SIGHUP and SIGUSR1 (a worker's: leave the queue to
+ * others) are noted, and let in only while it waits; SIGINT and SIGQUIT end it at once,
+ * SIGUSR2 is the master's alone. A master that dies sends SIGTERM. */
 void child_begin(struct engine_process *process, int master_pid);
 
 /* Serves until engine_is_stopping(): the exit code. */

@@ -68,11 +68,17 @@ void child_log_take(struct child_log *log)
     }
 }
 
-void child_log_end(struct child_log *log)
+void child_log_flush(struct child_log *log)
 {
     child_log_take(log);
     if (log->len > 0)
         pass_on(span_of(log->line, log->len));
+    log->len = 0;
+}
+
+void child_log_end(struct child_log *log)
+{
+    child_log_flush(log);
     close(log->read_fd);
     close(log->write_fd);
 }

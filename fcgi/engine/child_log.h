@@ -27,6 +27,9 @@ void child_log_attach(const struct child_log *log);
 /* In the master, when read_fd is readable: takes what there is, without waiting. */
 void child_log_take(struct child_log *log);
 
+/* Before somebody else reads on: the same, and an unfinished line is passed on as it is. */
+void child_log_flush(struct child_log *log);
+
 /* When all children have ended: their last words, also without the end of a line. */
 void child_log_end(struct child_log *log);
 

@@ -24,6 +24,7 @@ struct engine_settings {
     const char *run_dir; /* made if missing */
     const char *listen;  /* see listener_open */
     const char *health;  /* the same, for a second socket; NULL: none */
+    char *const *argv;   /* of main: what an upgrade starts its successor with */
     int64_t workers;
     int64_t drain_timeout_ms; /* how long requests in hand may go on after SIGTERM */
     int64_t queue_timeout_ms; /* how long a connection may wait before it is shed */
@@ -36,6 +37,7 @@ struct engine_process {
     const struct engine_settings *settings;
     struct mapping *mapping;
     const struct listener *listener, *health; /* NULL in processes that have no use for them */
+    uint64_t begun_us;                        /* monotonic: the master began, or took over */
     unsigned slot;                            /* of a worker */
     struct scoreboard_record *record;         /* of a worker; NULL in other processes */
     sigset_t open_mask;                       /* the signals to have open while waiting */
@@ -71,9 +73,18 @@ struct engine_program {
 };
 
 /* Runs the program until it is told to end: SIGTERM drains, SIGINT and SIGQUIT
- * end at once, SIGHUP is passed to the roles. Returns the exit code: 0, or 1
- * with the reason in the log. */
+ * end at once, SIGHUP is passed to the roles, SIGUSR2 makes the process the program
+ * that is now where it was started from. Returns the exit code: 0, or 1 with the
+ * reason in the log. */
 int engine_run(const struct engine_program *program, const struct engine_settings *settings);
+
+/* Looks whether the program could begin, or take over from the one that asks by
+ * SIGUSR2, and changes nothing. The exit code: 0, or 1 with the reason in the log. */
+int engine_check(const struct engine_program *program, const struct engine_settings *settings);
+
+/* How many records the scoreboard has: for the workers of two programs, while one
+ * takes over from the other. */
+unsigned engine_records(const struct engine_settings *settings);
 
 /* Whether this process was started as a CGI program: GATEWAY_INTERFACE is set
  * and fd 0 is no listening socket. What stands on its command line then comes

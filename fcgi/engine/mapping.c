@@ -36,12 +36,12 @@ const char *reload_source_name(uint32_t source)
     return source < RELOAD_SOURCES ? names[source] : "unknown";
 }
 
-static size_t size_for(unsigned n_workers)
+static size_t size_for(unsigned n_records)
 {
-    return sizeof(struct mapping) + n_workers * sizeof(struct scoreboard_record);
+    return sizeof(struct mapping) + n_records * sizeof(struct scoreboard_record);
 }
 
-static void fill(struct mapping *mapping, const char *program, unsigned n_workers)
+static void fill(struct mapping *mapping, const char *program, unsigned n_records)
 {
     char id[UUID_TEXT_BYTES];
 
@@ -50,17 +50,17 @@ static void fill(struct mapping *mapping, const char *program, unsigned n_worker
     snprintf(mapping->instance, sizeof(mapping->instance), "%s", id);
     snprintf(mapping->program, sizeof(mapping->program), "%s", program);
     mapping->layout = MAPPING_LAYOUT;
-    mapping->n_workers = n_workers;
+    mapping->n_records = n_records;
     telemetry_init(&mapping->telemetry);
     memcpy(mapping->magic, MAGIC, sizeof(mapping->magic));
 }
 
 /* Under another name until it is whole: who opens it by its name finds all of it. */
-int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
+int mapping_create(const char *run_dir, const char *program, unsigned n_records, struct mapping **out,
                    struct error *e)
 {
     char path[4096], unfinished[4096];
-    size_t size = size_for(n_workers);
+    size_t size = size_for(n_records);
     int result = 0;
 
     snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
@@ -81,7 +81,7 @@ int mapping_create(const char *run_dir, const char *program, unsigned n_workers,
         result = error_set(e, ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
         goto out;
     }
-    fill(base, program, n_workers);
+    fill(base, program, n_records);
     if (rename(unfinished, path) != 0) {
         result = error_set(e, ERR_SYSTEM, "cannot name %s: %s", path, strerror(errno));
         munmap(base, size);
@@ -96,16 +96,14 @@ out:
 }
 
 /* Maps what is there; `is_writable`: for the cells that anybody may write. */
-static int map_running(const char *run_dir, const char *program, bool is_writable, struct mapping **out,
-                       struct error *e)
+static int map_existing(const char *run_dir, const char *program, bool is_writable, struct mapping **out,
+                        struct error *e)
 {
     int protection = PROT_READ | (is_writable ? PROT_WRITE : 0);
     char path[4096];
     struct stat st;
     int result = 0;
 
-    if (!pidfile_is_held(run_dir, program))
-        return error_set(e, ERR_NOT_FOUND, "no %s runs in %s", program, run_dir);
     snprintf(path, sizeof(path), "%s/%s.map", run_dir, program);
     int fd = open(path, (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
@@ -124,8 +122,8 @@ static int map_running(const char *run_dir, const char *program, bool is_writabl
         result = error_set(e, ERR_FORMAT, "%s is of another version of %s", path, program);
         goto out;
     }
-    if (mapping->n_workers > ((size_t)st.st_size - sizeof(*mapping)) / sizeof(mapping->workers[0])) {
-        result = error_set(e, ERR_FORMAT, "%s has no room for its %u workers", path, mapping->n_workers);
+    if (mapping->n_records > ((size_t)st.st_size - sizeof(*mapping)) / sizeof(mapping->workers[0])) {
+        result = error_set(e, ERR_FORMAT, "%s has no room for its %u workers", path, mapping->n_records);
         munmap(mapping, (size_t)st.st_size);
         goto out;
     }
@@ -137,33 +135,55 @@ out:
 
 int mapping_open(const char *run_dir, const char *program, struct mapping **out, struct error *e)
 {
-    return map_running(run_dir, program, true, out, e);
+    if (!pidfile_is_held(run_dir, program))
+        return error_set(e, ERR_NOT_FOUND, "no %s runs in %s", program, run_dir);
+    return map_existing(run_dir, program, true, out, e);
 }
 
 int mapping_view(const char *run_dir, const char *program, const struct mapping **out, struct error *e)
 {
     struct mapping *mapping = NULL;
-    int r = map_running(run_dir, program, false, &mapping, e);
+    if (!pidfile_is_held(run_dir, program))
+        return error_set(e, ERR_NOT_FOUND, "no %s runs in %s", program, run_dir);
+    int r = map_existing(run_dir, program, false, &mapping, e);
     if (r == 0)
         *out = mapping;
     return r;
 }
 
-struct mapping *mapping_alone(const char *program, unsigned n_workers)
+/* It does not look at the lock: to close a descriptor of the pid file would let go of it. */
+int mapping_adopt(const char *run_dir, const char *program, unsigned n_records, struct mapping **out,
+                  struct error *e)
+{
+    struct mapping *mapping;
+    int r = map_existing(run_dir, program, true, &mapping, e);
+    if (r != 0)
+        return r;
+    if (mapping->n_records < n_records) {
+        r = error_set(e, ERR_FORMAT, "%s.map has %u records, %u are needed", program, mapping->n_records,
+                      n_records);
+        mapping_close(mapping);
+        return r;
+    }
+    *out = mapping;
+    return 0;
+}
+
+struct mapping *mapping_alone(const char *program, unsigned n_records)
 {
     struct mapping *mapping =
-        mmap(NULL, size_for(n_workers), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, size_for(n_records), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (mapping == MAP_FAILED)
         abort();
-    fill(mapping, program, n_workers);
+    fill(mapping, program, n_records);
     return mapping;
 }
 
 void mapping_close(const struct mapping *mapping)
 {
     if (mapping != NULL)
-        munmap((void *)(uintptr_t)mapping, size_for(mapping->n_workers));
+        munmap((void *)(uintptr_t)mapping, size_for(mapping->n_records));
 }
 
 void scoreboard_enter(struct scoreboard_record *record, enum stage stage)
@@ -204,7 +224,7 @@ bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_re
     uint64_t total = 0;
 
     atomic_store(&record->body_bytes, bytes); /* seen by those who ask after us, before we ask */
-    for (unsigned i = 0; i < mapping->n_workers; i++)
+    for (unsigned i = 0; i < mapping->n_records; i++)
         total += atomic_load(&mapping->workers[i].body_bytes);
     if (total <= limit_bytes)
         return true;
@@ -221,7 +241,7 @@ bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)
 {
     bool is_named = atomic_load(&mapping->spool_segment_of_master) == segment ||
                     atomic_load(&mapping->spool_segment_of_overflow) == segment;
-    for (unsigned i = 0; i < mapping->n_workers && !is_named; i++)
+    for (unsigned i = 0; i < mapping->n_records && !is_named; i++)
         is_named = atomic_load(&mapping->workers[i].spool_segment) == segment;
     return is_named;
 }
@@ -229,7 +249,7 @@ bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)
 void scoreboard_count_stages(const struct mapping *mapping, unsigned counts[STAGE_COUNT])
 {
     memset(counts, 0, STAGE_COUNT * sizeof(counts[0]));
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
+    for (unsigned i = 0; i < mapping->n_records; i++) {
         const struct scoreboard_record *record = &mapping->workers[i];
         uint32_t stage = atomic_load_explicit(&record->stage, memory_order_relaxed);
         bool is_alive = atomic_load_explicit(&record->pid, memory_order_relaxed) != 0;
@@ -240,7 +260,7 @@ void scoreboard_count_stages(const struct mapping *mapping, unsigned counts[STAG
 unsigned scoreboard_alive(const struct mapping *mapping)
 {
     unsigned alive = 0;
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
+    for (unsigned i = 0; i < mapping->n_records; i++) {
         if (atomic_load_explicit(&mapping->workers[i].pid, memory_order_relaxed) != 0)
             alive++;
     }
@@ -251,7 +271,7 @@ unsigned scoreboard_current(const struct mapping *mapping)
 {
     uint64_t generation = atomic_load_explicit(&mapping->generation, memory_order_relaxed);
     unsigned current = 0;
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
+    for (unsigned i = 0; i < mapping->n_records; i++) {
         const struct scoreboard_record *record = &mapping->workers[i];
         if (atomic_load_explicit(&record->pid, memory_order_relaxed) != 0 &&
             atomic_load_explicit(&record->generation, memory_order_relaxed) == generation)

@@ -107,7 +107,7 @@ struct keeper_view {
 struct mapping {
     char magic[8]; /* "LLMRMAP" and a NUL */
     uint32_t layout;
-    uint32_t n_workers;
+    uint32_t n_records; /* in the scoreboard: more than there are workers at most times */
     uint64_t started_wall_us;
     char program[32];
     char instance[40]; /* an id of this run */
@@ -127,8 +127,13 @@ struct mapping {
 };
 
 /* Makes the file and maps it. Before fork. ERR_SYSTEM. */
-int mapping_create(const char *run_dir, const char *program, unsigned n_workers, struct mapping **out,
+int mapping_create(const char *run_dir, const char *program, unsigned n_records, struct mapping **out,
                    struct error *e);
+
+/* Maps the file that this master, or the program that it was before an exec, has made.
+ * ERR_FORMAT: it is of another layout, damaged, or has fewer records. ERR_NOT_FOUND, ERR_SYSTEM. */
+int mapping_adopt(const char *run_dir, const char *program, unsigned n_records, struct mapping **out,
+                  struct error *e);
 
 /* Maps the running instance's file, for a process that is neither its master nor
  * its child: what is there may be read, and the atomic cells that say "any" may be
@@ -140,7 +145,7 @@ int mapping_open(const char *run_dir, const char *program, struct mapping **out,
 int mapping_view(const char *run_dir, const char *program, const struct mapping **out, struct error *e);
 
 /* A mapping that nobody shares. */
-struct mapping *mapping_alone(const char *program, unsigned n_workers);
+struct mapping *mapping_alone(const char *program, unsigned n_records);
 
 /* Gives back what mapping_open, mapping_view or mapping_alone gave. NULL is allowed. */
 void mapping_close(const struct mapping *mapping);

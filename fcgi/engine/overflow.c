@@ -183,8 +183,8 @@ static void nudge(struct overflow *o)
     struct mapping *mapping = o->process->mapping;
     uint64_t now = clock_monotonic_us();
 
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
-        struct scoreboard_record *record = &mapping->workers[o->next_nudge++ % mapping->n_workers];
+    for (unsigned i = 0; i < mapping->n_records; i++) {
+        struct scoreboard_record *record = &mapping->workers[o->next_nudge++ % mapping->n_records];
         pid_t pid = atomic_load_explicit(&record->pid, memory_order_acquire);
         uint64_t since = atomic_load_explicit(&record->since_us, memory_order_relaxed);
         if (pid <= 0 || atomic_load_explicit(&record->stage, memory_order_acquire) != STAGE_IDLE ||

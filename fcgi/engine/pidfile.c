@@ -31,6 +31,16 @@ int pidfile_take(const char *run_dir, const char *program, int *out, struct erro
     return 0;
 }
 
+int pidfile_keep(int fd, struct error *e)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    if (fcntl(fd, F_SETLK, &lock) == 0)
+        return 0;
+    return error_set(e, errno == EAGAIN || errno == EACCES ? ERR_CONFLICT : ERR_SYSTEM,
+                     "the lock of the pid file was lost: %s", strerror(errno));
+}
+
 bool pidfile_is_held(const char *run_dir, const char *program)
 {
     char path[4096];

@@ -13,6 +13,9 @@
 /* The locked descriptor, to be kept open. ERR_CONFLICT: another master runs. ERR_SYSTEM. */
 int pidfile_take(const char *run_dir, const char *program, int *out, struct error *e);
 
+/* After an exec: makes sure of the lock that came with the descriptor. ERR_CONFLICT, ERR_SYSTEM. */
+int pidfile_keep(int fd, struct error *e);
+
 /* Whether a master holds it. Not for the process that does: it would let go. */
 bool pidfile_is_held(const char *run_dir, const char *program);
 

@@ -54,6 +54,7 @@ static void print_help(const struct setting *rows, size_t n_rows, const char *pr
         if (rows[i].environment != NULL)
             printf("  %-*s  or %s\n", width, "", rows[i].environment);
     }
+    printf("  %-*s  look whether it could begin, and exit\n", width, "--check");
     printf("  %-*s  this text\n  %-*s  the version\n", width, "--help", width, "--version");
     printf("\n%s(8) says more, also of variables that have no flag.\n", program);
 }
@@ -76,11 +77,15 @@ static const char *flag_value(const struct setting *row, int argc, char **argv, 
 }
 
 static int read_flags(const struct setting *rows, size_t n_rows, const char *program, int argc, char **argv,
-                      void *out)
+                      void *out, bool *is_check)
 {
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
         bool is_bare = false;
+        if (strcmp(argv[i], "--check") == 0) {
+            *is_check = true;
+            continue;
+        }
         if (strncmp(argv[i], "--", 2) != 0) {
             fprintf(stderr, "%s: \"%s\" is not a flag; see %s --help\n", program, argv[i], program);
             return -1;
@@ -123,5 +128,8 @@ enum settings_result settings_read(const struct setting *rows, size_t n_rows, co
             return SETTINGS_EXIT_USAGE;
         }
     }
-    return read_flags(rows, n_rows, program, argc, argv, out) == 0 ? SETTINGS_RUN : SETTINGS_EXIT_USAGE;
+    bool is_check = false;
+    if (read_flags(rows, n_rows, program, argc, argv, out, &is_check) != 0)
+        return SETTINGS_EXIT_USAGE;
+    return is_check ? SETTINGS_CHECK : SETTINGS_RUN;
 }

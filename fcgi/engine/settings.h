@@ -28,6 +28,7 @@ enum settings_result {
     SETTINGS_RUN = 0,
     SETTINGS_EXIT_OK = 1,    /* --help or --version was asked for and answered */
     SETTINGS_EXIT_USAGE = 2, /* said on stderr what is wrong */
+    SETTINGS_CHECK = 3,      /* --check: as SETTINGS_RUN, but only to look whether it could begin */
 };
 
 /* Fills `out` from argv and the environment. `about` is the first line of --help. */

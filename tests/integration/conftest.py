@@ -1,5 +1,7 @@
 """Fixtures. A module that uses `gateway` has its routing tree in TREE."""
 
+import functools
+
 import pytest
 
 from administrator import Admin, Deployment
@@ -150,10 +152,11 @@ def start_gateway(tmp_path, base_urls, upstream):
     upstream.reset()
     started = []
 
-    def start(tree=None, front_end=front_ends.CHOSEN, **options):
+    def start(tree=None, kind=None, front_end=front_ends.CHOSEN, **options):
         folder = tmp_path / f"g{len(started)}"
         folder.mkdir()
-        gateway = gateway_behind(front_end, folder, base_urls, upstream, **options)
+        begin = kind if kind is not None else functools.partial(gateway_behind, front_end)
+        gateway = begin(folder, base_urls, upstream, **options)
         started.append(gateway)
         gateway.start()
         if tree is not None:

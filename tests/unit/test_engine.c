@@ -214,11 +214,15 @@ static const struct mapping *board; /* of the run that start_master began */
 
 static bool is_every_worker_idle(void)
 {
-    for (unsigned i = 0; i < board->n_workers; i++) {
-        if (board->workers[i].pid == 0 || board->workers[i].stage != STAGE_IDLE)
+    unsigned idle = 0;
+    for (unsigned i = 0; i < board->n_records; i++) {
+        if (board->workers[i].pid == 0)
+            continue;
+        if (board->workers[i].stage != STAGE_IDLE)
             return false;
+        idle++;
     }
-    return true;
+    return idle == settings.workers;
 }
 
 static bool is_role_running(void)
@@ -248,7 +252,7 @@ static pid_t start_master(void)
 
 static void tear_down(void)
 {
-    for (unsigned i = 0; board != NULL && i < board->n_workers; i++) {
+    for (unsigned i = 0; board != NULL && i < board->n_records; i++) {
         if (board->workers[i].pid > 0)
             kill(board->workers[i].pid, SIGKILL);
     }
@@ -372,7 +376,7 @@ static void expect_broken(int fd)
 
 static bool is_worker(pid_t pid)
 {
-    for (unsigned i = 0; i < board->n_workers; i++) {
+    for (unsigned i = 0; i < board->n_records; i++) {
         if (board->workers[i].pid == pid)
             return true;
     }
@@ -402,7 +406,7 @@ START_TEST(workers_answer_and_the_scoreboard_shows_it)
         ck_assert_msg(is_worker(pid), "%d answered", pid);
     }
     expect_soon(is_every_worker_idle, 1000);
-    for (unsigned i = 0; i < board->n_workers; i++) {
+    for (unsigned i = 0; i < board->n_records; i++) {
         requests += board->workers[i].requests;
         ck_assert_uint_eq(board->workers[i].request.started_us, 0);
         ck_assert_uint_eq(board->workers[i].body_bytes, 0);
@@ -646,7 +650,7 @@ static bool is_one_worker_current(void)
 
 static bool is_every_worker_current(void)
 {
-    return scoreboard_current(board) == board->n_workers;
+    return scoreboard_current(board) == settings.workers;
 }
 
 START_TEST(workers_take_up_what_a_role_publishes_between_two_requests)

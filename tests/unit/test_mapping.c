@@ -61,7 +61,7 @@ START_TEST(a_new_mapping_says_what_it_is_and_is_otherwise_empty)
     uint64_t now = clock_wall_us();
     ck_assert_int_eq(memcmp(mapping->magic, "LLMRMAP", 8), 0);
     ck_assert_uint_eq(mapping->layout, MAPPING_LAYOUT);
-    ck_assert_uint_eq(mapping->n_workers, N_WORKERS);
+    ck_assert_uint_eq(mapping->n_records, N_WORKERS);
     ck_assert_str_eq(mapping->program, "prog");
     ck_assert_uint_eq(strlen(mapping->instance), 36);
     ck_assert(mapping->started_wall_us <= now && now - mapping->started_wall_us < 60 * US_PER_S);
@@ -273,7 +273,7 @@ START_TEST(a_new_run_gets_a_new_mapping_and_the_old_one_stays_usable)
     ck_assert_str_ne(next->instance, mapping->instance);
     scoreboard_enter(&mapping->workers[0], STAGE_IDLE); /* by a worker that outlived its master */
     ck_assert_uint_eq(next->workers[0].stage, STAGE_FREE);
-    ck_assert_uint_eq(map_read_only()->n_workers, N_WORKERS + 1);
+    ck_assert_uint_eq(map_read_only()->n_records, N_WORKERS + 1);
 }
 END_TEST
 
@@ -330,7 +330,7 @@ START_TEST(a_running_instance_can_be_mapped_and_counted_in)
     int r = mapping_open(dir, "prog", &view, &e);
     ck_assert_msg(r == 0, "%s", e.text);
     ck_assert_str_eq(view->instance, mapping->instance);
-    ck_assert_uint_eq(view->n_workers, N_WORKERS);
+    ck_assert_uint_eq(view->n_records, N_WORKERS);
     scoreboard_enter(&mapping->workers[N_WORKERS - 1], STAGE_WAITING);
     ck_assert_uint_eq(view->workers[N_WORKERS - 1].stage, STAGE_WAITING);
     atomic_store(&view->spool_segment, 9);
@@ -396,7 +396,7 @@ static void cut_the_last_record(void)
 
 static void claim_more_workers(void)
 {
-    mapping->n_workers = UINT32_MAX;
+    mapping->n_records = UINT32_MAX;
 }
 
 static void change_magic(void)
@@ -433,13 +433,32 @@ START_TEST(a_mapping_that_is_not_understood_is_refused)
 }
 END_TEST
 
+START_TEST(a_successor_adopts_what_it_understands_and_has_room_in)
+{
+    struct mapping *own = NULL;
+
+    mapping->accepted = 77; /* no lock of the pid file is looked at: it is our own */
+    ck_assert_int_eq(mapping_adopt(dir, "prog", N_WORKERS, &own, &e), 0);
+    ck_assert_uint_eq(own->accepted, 77);
+    ck_assert_str_eq(own->instance, mapping->instance);
+    mapping_close(own);
+    own = NULL;
+    ck_assert_int_eq(mapping_adopt(dir, "prog", N_WORKERS + 1, &own, &e), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(e.text, "prog.map has 3 records, 4 are needed"));
+    mapping->layout++;
+    ck_assert_int_eq(mapping_adopt(dir, "prog", N_WORKERS, &own, &e), ERR_FORMAT);
+    ck_assert_int_eq(mapping_adopt(dir, "none", 1, &own, &e), ERR_NOT_FOUND);
+    ck_assert_ptr_null(own);
+}
+END_TEST
+
 START_TEST(one_who_is_alone_has_a_mapping_of_one_worker)
 {
     struct mapping *own = mapping_alone("prog", 1);
 
     ck_assert_str_eq(own->program, "prog");
     ck_assert_uint_eq(strlen(own->instance), 36);
-    ck_assert_uint_eq(own->n_workers, 1);
+    ck_assert_uint_eq(own->n_records, 1);
     ck_assert_uint_eq(own->layout, MAPPING_LAYOUT);
     ck_assert_uint_eq(own->generation, 0);
     ck_assert_uint_eq((uintptr_t)&own->workers[0] % _Alignof(struct scoreboard_record), 0);
@@ -490,6 +509,7 @@ int main(void)
     tcase_add_test(tcase, one_who_only_looks_sees_the_same_and_cannot_write);
     tcase_add_test(tcase, what_a_dead_instance_left_is_not_mapped);
     tcase_add_loop_test(tcase, a_mapping_that_is_not_understood_is_refused, 0, N_DAMAGES);
+    tcase_add_test(tcase, a_successor_adopts_what_it_understands_and_has_room_in);
     tcase_add_test(tcase, one_who_is_alone_has_a_mapping_of_one_worker);
     tcase_add_test(tcase, every_stage_has_a_name_of_its_own);
     suite_add_tcase(suite, tcase);

@@ -191,6 +191,26 @@ START_TEST(version_names_program_and_version)
 }
 END_TEST
 
+static const struct check_row {
+    const char *args[ARGS_MAX];
+    enum settings_result result;
+} check_rows[] = {
+    { { "--check" }, SETTINGS_CHECK },
+    { { "--number", "3", "--check" }, SETTINGS_CHECK },
+    { { "--check", "--number", "3" }, SETTINGS_CHECK },
+    { { "--text", "--check" }, SETTINGS_RUN }, /* a value */
+    { { "--check", "--number", "x" }, SETTINGS_EXIT_USAGE },
+    { { "--check", "--unknown" }, SETTINGS_EXIT_USAGE },
+};
+
+START_TEST(a_check_reads_the_settings_like_a_start)
+{
+    const struct check_row *row = &check_rows[_i];
+    enum settings_result r = read_with(row->args);
+    ck_assert_msg(r == row->result, "%s %s: %d", row->args[0], row->args[1], (int)r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("settings");
@@ -203,6 +223,8 @@ int main(void)
                         sizeof(bad_rows) / sizeof(bad_rows[0]));
     tcase_add_loop_test(tcase, help_lists_every_setting_with_its_default_and_its_variable, 0,
                         sizeof(help_args) / sizeof(help_args[0]));
+    tcase_add_loop_test(tcase, a_check_reads_the_settings_like_a_start, 0,
+                        sizeof(check_rows) / sizeof(check_rows[0]));
     tcase_add_test(tcase, version_names_program_and_version);
     suite_add_tcase(suite, tcase);
 

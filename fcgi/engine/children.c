@@ -1,0 +1,398 @@
+/* The master's children: who is forked, replaced and told to leave. */
+#include "fcgi/engine/master_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/arena.h"
+#include "core/base/clock.h"
+#include "core/base/environment.h"
+#include "core/log/log.h"
+#include "fcgi/engine/child.h"
+
+enum {
+    YOUNG_US = 1000 * 1000,      /* a child that dies younger is not started again at once */
+    DELAY_FIRST_US = 100 * 1000, /* doubled with each such death */
+    DELAY_MAX_US = 5000 * 1000,
+    LOOK_US = 1000 * 1000, /* at requests that may have passed their limit */
+    RELIEF_US = 20 * 1000, /* at new workers, while old ones wait to be relieved */
+};
+
+static const char *role_name(const struct child *child)
+{
+    return child->role != NULL ? child->role->name : "worker";
+}
+
+static bool is_worker_running(const struct child *child)
+{
+    return child->role == NULL && child->pid > 0;
+}
+
+static bool is_in_stage(const struct child *child, enum stage stage)
+{
+    return child->record != NULL &&
+           atomic_load_explicit(&child->record->stage, memory_order_acquire) == (uint32_t)stage;
+}
+
+/* --- starting --- */
+
+static _Noreturn void child_main(struct master *m, const struct child *child, pid_t master_pid)
+{
+    struct engine_process process = {
+        .settings = m->settings,
+        .mapping = m->mapping,
+        .slot = child->slot,
+        .record = child->record,
+        .begun_us = m->begun_us,
+    };
+    prctl(PR_SET_NAME, role_name(child)); /* who is who in ps(1) and /proc/PID/comm */
+    close(m->signals);
+    close(m->pidfile);
+    environment_close_kept();
+    child_log_attach(&m->child_log);
+    child_begin(&process, master_pid);
+    /* Who waits at a socket learns that nobody will answer when the last holder of it closes. */
+    bool has_health = child->role != NULL && child->role->has_listeners;
+    if (!has_health && m->health.fd >= 0)
+        close(m->health.fd);
+    if (child->role == NULL)
+        exit(worker_run(m->program, &process, &m->listener));
+    if (child->role->has_listeners) {
+        process.listener = &m->listener;
+        process.health = &m->health;
+    } else {
+        close(m->listener.fd);
+    }
+    exit(child->role->run(&process));
+}
+
+static void start(struct master *m, struct child *child)
+{
+    pid_t master_pid = getpid();
+
+    child->started_us = clock_monotonic_us();
+    pid_t pid = fork();
+    if (pid == 0)
+        child_main(m, child, master_pid);
+    if (pid < 0) {
+        log_line(LOG_ERROR, "fork_failed", "%s", strerror(errno));
+        child->start_at_us = child->started_us + DELAY_MAX_US;
+        return;
+    }
+    child->pid = pid;
+    if (child->record != NULL)
+        atomic_store_explicit(&child->record->pid, pid, memory_order_release);
+}
+
+/* A free place for a worker. One whose last worker died young has it first, so that its
+ * delay goes on growing. */
+static struct child *find_place(const struct master *m, uint64_t now)
+{
+    struct child *found = NULL;
+    for (size_t i = m->program->n_roles; i < m->n_places; i++) {
+        struct child *child = &m->children[i];
+        if (child->pid == 0 && child->start_at_us <= now &&
+            (found == NULL || child->delay_us > found->delay_us))
+            found = child;
+    }
+    return found;
+}
+
+/* --- how many there are --- */
+
+struct counts {
+    unsigned mine;  /* workers of this program that stay */
+    unsigned ready; /* of them, those that have begun to serve */
+    unsigned owed;  /* that died young, and will be started */
+    unsigned old;   /* of the program before, and not told to leave yet */
+};
+
+static struct counts count_workers(const struct master *m, uint64_t now)
+{
+    struct counts counts = { 0 };
+    for (size_t i = m->program->n_roles; i < m->n_children; i++) {
+        const struct child *child = &m->children[i];
+        if (child->pid == 0)
+            counts.owed += child->start_at_us > now;
+        else if (child->is_old)
+            counts.old += !child->is_leaving;
+        else if (!child->is_leaving) {
+            counts.mine++;
+            counts.ready += !is_in_stage(child, STAGE_FREE);
+        }
+    }
+    return counts;
+}
+
+/* The request in hand goes on; no other is taken. */
+static void tell_to_leave(struct master *m, struct child *child)
+{
+    child->is_leaving = true;
+    child->leave_by_us = clock_monotonic_us() + (uint64_t)m->settings->drain_timeout_ms * US_PER_MS;
+    kill(child->pid, SIGUSR1);
+}
+
+/* Of the old workers the one that has been idle for longest, else any. */
+static struct child *find_old(const struct master *m)
+{
+    struct child *found = NULL;
+    uint64_t found_since = UINT64_MAX;
+    for (size_t i = m->program->n_roles; i < m->n_children; i++) {
+        struct child *child = &m->children[i];
+        if (!is_worker_running(child) || !child->is_old || child->is_leaving)
+            continue;
+        uint64_t since = is_in_stage(child, STAGE_IDLE)
+                             ? atomic_load_explicit(&child->record->since_us, memory_order_relaxed)
+                             : UINT64_MAX;
+        if (found == NULL || since < found_since) {
+            found = child;
+            found_since = since;
+        }
+    }
+    return found;
+}
+
+void children_keep(struct master *m)
+{
+    unsigned wanted = (unsigned)m->settings->workers;
+    uint64_t now = clock_monotonic_us();
+    struct child *child;
+
+    for (size_t i = 0; i < m->n_children; i++) {
+        child = &m->children[i];
+        if (child->pid > 0 || child->start_at_us > now)
+            continue;
+        child->start_at_us = 0;
+        if (child->role != NULL)
+            start(m, child);
+    }
+    struct counts counts = count_workers(m, now);
+    for (unsigned n = counts.mine + counts.owed; n < wanted && (child = find_place(m, now)) != NULL; n++)
+        start(m, child);
+    /* An old worker leaves when one of ours has begun to serve: there are never fewer, also
+     * where ours cannot begin. */
+    for (unsigned n = counts.ready + counts.old; n > wanted && (child = find_old(m)) != NULL; n--)
+        tell_to_leave(m, child);
+}
+
+void children_signal(const struct master *m, int signal, bool to_workers)
+{
+    for (size_t i = 0; i < m->n_children; i++) {
+        const struct child *child = &m->children[i];
+        if (child->pid > 0 && (to_workers || child->role != NULL))
+            kill(child->pid, signal);
+    }
+}
+
+size_t children_running(const struct master *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_children; i++)
+        n += m->children[i].pid > 0 ? 1 : 0;
+    return n;
+}
+
+size_t roles_running(const struct master *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->program->n_roles; i++)
+        n += m->children[i].pid > 0 ? 1 : 0;
+    return n;
+}
+
+/* --- ends --- */
+
+static bool is_in_hand(const struct scoreboard_record *record)
+{
+    return atomic_load_explicit(&record->request.started_us, memory_order_acquire) != 0;
+}
+
+/* A death that nobody asked for: what it was doing, and how it died. */
+static void report_death(const struct master *m, const struct child *child, int status)
+{
+    const struct scoreboard_record *record = child->record;
+    struct json_writer *w = log_begin(LOG_ERROR, "child_died");
+
+    jw_member_cstr(w, "role", role_name(child));
+    jw_member_int(w, "child_pid", child->pid);
+    if (WIFSIGNALED(status))
+        jw_member_int(w, "signal", WTERMSIG(status));
+    else
+        jw_member_int(w, "exit_status", WEXITSTATUS(status));
+    if (record != NULL) {
+        enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
+        jw_member_cstr(w, "stage", stage_name(stage));
+        if (is_in_hand(record) && record->request.request_id[0] != '\0')
+            jw_member_cstr(w, "request_id", record->request.request_id);
+    }
+    log_end();
+    if (child->role == NULL)
+        telemetry_add(&m->mapping->telemetry, METRIC_WORKER_DEATHS, 0, 1);
+}
+
+/* Frees the record of a worker that has ended. A request that ended with it, also
+ * when we asked for that, has nobody else to tell of it. */
+static void reclaim(const struct master *m, const struct child *child)
+{
+    struct scoreboard_record *record = child->record;
+
+    if (is_in_hand(record) && m->program->worker_died != NULL) {
+        struct engine_process process = { .settings = m->settings,
+                                          .mapping = m->mapping,
+                                          .slot = child->slot };
+        m->program->worker_died(&process, record);
+    }
+    scoreboard_end_request(record);
+    scoreboard_release_body(record);
+    atomic_store_explicit(&record->spool_segment, 0, memory_order_release);
+    atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
+    atomic_store_explicit(&record->requests, 0, memory_order_relaxed);
+    scoreboard_enter(record, STAGE_FREE);
+    atomic_store_explicit(&record->pid, 0, memory_order_release);
+}
+
+/* Who died young is not started again at once; the longer, the oftener. */
+static void brake(struct child *child, bool is_expected, uint64_t now)
+{
+    if (is_expected || child->is_old || child->is_leaving || now - child->started_us >= YOUNG_US)
+        child->delay_us = 0;
+    else
+        child->delay_us = child->delay_us == 0 ? DELAY_FIRST_US : child->delay_us * 2;
+    if (child->delay_us > DELAY_MAX_US)
+        child->delay_us = DELAY_MAX_US;
+    child->start_at_us = child->delay_us > 0 ? now + child->delay_us : 0;
+}
+
+static void reap_one(struct master *m, pid_t pid, int status)
+{
+    for (size_t i = 0; i < m->n_children; i++) {
+        struct child *child = &m->children[i];
+        if (child->pid != pid)
+            continue;
+        bool is_expected = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (m->phase != ENDING && !is_expected && !child->is_killed)
+            report_death(m, child, status);
+        if (child->record != NULL)
+            reclaim(m, child);
+        brake(child, is_expected, clock_monotonic_us());
+        child->pid = 0;
+        child->is_old = child->is_leaving = child->is_killed = false;
+        return;
+    }
+}
+
+void children_reap(struct master *m)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (!upgrade_take_check(m, pid, status))
+            reap_one(m, pid, status);
+    }
+}
+
+/* A request beyond its limit ends with its worker: there is no other way to take
+ * it out of a hand that does not let go. */
+static void end_late_request(const struct master *m, const struct child *child, uint64_t now)
+{
+    uint64_t limit_us = (uint64_t)m->settings->request_limit_ms * US_PER_MS;
+    if (limit_us == 0 || child->record == NULL)
+        return;
+    uint64_t started = atomic_load_explicit(&child->record->request.started_us, memory_order_acquire);
+    if (started == 0 || now < started + limit_us)
+        return;
+    log_line(LOG_ERROR, "request_limit", "a request has taken %llu ms; its worker %ld is ended",
+             (unsigned long long)((now - started) / US_PER_MS), (long)child->pid);
+    kill(child->pid, SIGKILL);
+}
+
+static void end_late_leaver(struct child *child, uint64_t now)
+{
+    if (!child->is_leaving || child->is_killed || now < child->leave_by_us)
+        return;
+    log_line(LOG_WARN, "drain_timeout", "worker %ld is ended with its request", (long)child->pid);
+    child->is_killed = true;
+    kill(child->pid, SIGKILL);
+}
+
+void children_end_late(struct master *m)
+{
+    uint64_t now = clock_monotonic_us();
+
+    for (size_t i = 0; i < m->n_children; i++) {
+        if (!is_worker_running(&m->children[i]))
+            continue;
+        end_late_request(m, &m->children[i], now);
+        end_late_leaver(&m->children[i], now);
+    }
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t children_due_us(const struct master *m)
+{
+    uint64_t now = clock_monotonic_us(), due = UINT64_MAX;
+
+    for (size_t i = 0; i < m->n_children; i++) {
+        const struct child *child = &m->children[i];
+        if (child->pid == 0 && child->start_at_us > 0 && m->phase == RUNNING)
+            due = earlier(due, child->start_at_us);
+        else if (child->is_leaving && !child->is_killed)
+            due = earlier(due, child->leave_by_us);
+        else if (child->is_old && m->phase == RUNNING)
+            due = earlier(due, now + RELIEF_US);
+    }
+    return m->settings->request_limit_ms > 0 ? earlier(due, now + LOOK_US) : due;
+}
+
+/* --- the places --- */
+
+static size_t count_strangers(const struct handover *handover, unsigned n_records, bool is_same_mapping)
+{
+    size_t n = 0;
+    for (size_t i = 0; handover != NULL && i < handover->n_workers; i++)
+        n += !is_same_mapping || handover->workers[i].slot < 0 || handover->workers[i].slot >= n_records;
+    return n;
+}
+
+static void take_over(struct master *m, const struct handover *handover, bool is_same_mapping)
+{
+    struct child *stranger = &m->children[m->n_places];
+
+    for (size_t i = 0; i < handover->n_workers; i++) {
+        const struct handover_worker *worker = &handover->workers[i];
+        bool has_record = is_same_mapping && worker->slot >= 0 && worker->slot < m->mapping->n_records;
+        struct child *child =
+            has_record ? &m->children[m->program->n_roles + (size_t)worker->slot] : stranger++;
+        child->pid = worker->pid;
+        child->is_old = true;
+        child->started_us = worker->started_us;
+        child->is_leaving = worker->leave_by_us != 0;
+        child->leave_by_us = worker->leave_by_us;
+    }
+}
+
+void children_init(struct master *m, const struct handover *handover, bool is_same_mapping)
+{
+    unsigned n_records = m->mapping->n_records;
+
+    m->n_places = (unsigned)m->program->n_roles + n_records;
+    m->n_children = m->n_places + count_strangers(handover, n_records, is_same_mapping);
+    m->children = xcalloc(m->n_children, sizeof(*m->children));
+    for (size_t i = 0; i < m->program->n_roles; i++)
+        m->children[i].role = &m->program->roles[i];
+    for (unsigned i = 0; i < n_records; i++) {
+        struct child *child = &m->children[m->program->n_roles + i];
+        child->slot = i;
+        child->record = &m->mapping->workers[i];
+    }
+    if (handover != NULL)
+        take_over(m, handover, is_same_mapping);
+}

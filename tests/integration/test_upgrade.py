@@ -1,0 +1,256 @@
+"""The program is replaced while it runs: SIGUSR2."""
+
+import os
+import signal
+import struct
+import time
+
+import pytest
+
+import chat
+from load import Ask, Front, closed_loop, open_loop
+from processes import CAN_LOOK_INSIDE, wait_until
+from scripts import answer, data, end, hang, head, pause
+from tree import Tree, hostile, model
+from upgradable import UpgradableGateway, build, put
+
+STREAMS = int(os.environ.get("UPGRADE_STREAMS", "200"))
+
+
+def paced(words, seconds):
+    steps = [(data(chat.chunk({"content": f"w{n} "})), pause(seconds / words)) for n in range(words)]
+    return [head(), *(step for pair in steps for step in pair), data(chat.FINISH), data(chat.DONE), end()]
+
+
+SLOW_STREAM = paced(20, 4)
+
+
+def tree():
+    return Tree(model("m", hostile("a", "k1")), model("slow", hostile("b", "k2")))
+
+
+@pytest.fixture
+def start(start_gateway):
+    def start(workers=2, **options):
+        gateway = start_gateway(tree(), kind=UpgradableGateway, workers=workers, **options)
+        gateway.script("m", "k1", answer(200, chat.completion()))
+        return gateway
+
+    return start
+
+
+def deaths(gateway):
+    return gateway.log_lines("child_died")
+
+
+def test_streams_go_on_through_reload_upgrade_and_downgrade_and_nobody_is_refused(start):
+    gateway = start(workers=STREAMS + 10, flags=["--queue-timeout-ms", "20000"])
+    gateway.script("slow", "k2", paced(24, 12))
+    front = Front(gateway.caller_key, port=gateway.port)
+    pid, started = gateway.router.pid, gateway.status()["generation"]
+    streams = closed_loop(front, [Ask("stream", "slow", stream=True)], STREAMS, count=STREAMS)
+    wait_until(
+        lambda: sum(w["stage"] == "streaming" for w in gateway.status()["workers"]) == STREAMS, "all stream", 60
+    )
+    short = open_loop(front, [Ask("plain", "m")], 20)
+    gateway.reload()
+    first = gateway.upgrade("0.1.1")
+    second = gateway.upgrade("0.1.0")
+    others, _ = short.stop()
+    outcomes, _ = streams.result(120)
+    assert [outcome for outcome in outcomes if not outcome.is_served] == []
+    assert len(outcomes) == STREAMS
+    assert len(others) > 0 and [outcome for outcome in others if not outcome.is_served] == []
+    assert gateway.router.pid == pid and gateway.holder_of_lock() == pid
+    assert gateway.status()["generation"] > started
+    wait_until(lambda: not gateway.workers() & (first | second), "the old workers have ended", 30)
+    assert gateway.router.zombies() == [] and deaths(gateway) == []
+
+
+def test_counters_and_their_beginning_survive(start):
+    gateway = start()
+    for _ in range(5):
+        assert gateway.chat("m").status == 200
+    before, status = gateway.metrics(), gateway.status()
+    gateway.upgrade("0.1.1")
+    assert gateway.chat("m").status == 200
+    after = gateway.metrics()
+    lost = [name for name, value in before.items() if name.endswith(("_total", "_count")) and after[name] < value]
+    assert lost == []
+    name = "airi_gen_ai_gateway_connections_accepted_total"
+    assert after[name] > before[name] >= 5
+    now = gateway.status()
+    assert (now["instance"], now["startedAt"]) == (status["instance"], status["startedAt"])
+    assert now["programVersion"] == "0.1.1"
+
+
+def test_twenty_upgrades_leave_nothing_behind(start):
+    gateway = start(workers=1)
+    gateway.upgrade("0.1.1")
+    wait_until(lambda: len(gateway.workers()) == 1, "the old worker has ended")
+    descriptors = gateway.descriptors() if CAN_LOOK_INSIDE else None
+    for n in range(20):
+        gateway.upgrade(f"0.1.{n % 2}")
+        assert gateway.chat("m").status == 200
+    wait_until(lambda: sorted(gateway.router.roles().values()) == ["keeper", "overflow", "worker"], "one of each")
+    assert gateway.router.zombies() == []
+    if CAN_LOOK_INSIDE:
+        assert gateway.descriptors() == descriptors
+    assert gateway.holder_of_lock() == gateway.router.pid
+    assert deaths(gateway) == []
+
+
+def test_keys_that_came_by_the_environment_are_handed_on_and_shown_to_nobody(start):
+    gateway = start(router_environment={"LLM_ROUTER_MASTER_KEY_FILE": None})
+    # The key itself, once the folder has one.
+    gateway.router.stop()
+    gateway._router_environment["LLM_ROUTER_MASTER_KEY"] = gateway.master_key
+    gateway.start_router()
+    wait_until(lambda: gateway.get("/readyz", key=None).status == 200, "it is ready")
+    for version in ("0.1.1", "0.1.0"):
+        gateway.upgrade(version)
+        assert gateway.chat("m").status == 200, "the provider's key is decrypted"
+    if CAN_LOOK_INSIDE:
+        for pid in [gateway.router.pid, *gateway.router.children()]:
+            for name in ("environ", "cmdline"):
+                with open(f"/proc/{pid}/{name}", "rb") as file:
+                    assert gateway.master_key.encode() not in file.read()
+
+
+def test_a_key_file_that_is_gone_is_not_missed(start):
+    gateway = start()
+    gateway.master_key_file.unlink()
+    gateway.upgrade("0.1.1")
+    assert gateway.chat("m").status == 200
+
+
+BAD_PROGRAMS = {
+    "missing": (None, "exit status 127"),
+    "no_program": (b"not a program\n", "exit status 127"),
+    "older": (b"#!/bin/sh\necho 'llm-router: --check is unknown' >&2\nexit 2\n", "exit status 2"),
+    "crashing": (b"#!/bin/sh\nkill -SEGV $$\n", "signal 11"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_PROGRAMS)
+def test_a_program_that_cannot_take_over_changes_nothing(start, kind):
+    text, why = BAD_PROGRAMS[kind]
+    gateway = start()
+    gateway.script("slow", "k2", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("slow", stream=True)
+    call.read_until("Hello")
+    before = gateway.router.roles()
+    if text is None:
+        gateway.program.unlink()
+    else:
+        put(gateway.program, text)
+    gateway.signal_upgrade()
+    assert why in gateway.wait_refused()
+    assert gateway.router.roles() == before, "nobody was told to end"
+    assert gateway.chat("m").status == 200
+    if kind == "older":
+        assert any("--check is unknown" in line["text"] for line in gateway.log_lines("child_stderr"))
+    gateway.upgrade("0.1.1")
+    call.close()
+
+
+def test_a_check_that_is_killed_or_hangs_is_a_refusal(start):
+    gateway = start()
+    put(gateway.program, b"#!/bin/sh\nexec sleep 1000\n")
+    gateway.signal_upgrade()
+    checked = wait_until(lambda: gateway.log_lines("upgrade_checked"), "the check has begun")
+    gateway.signal_upgrade()
+    assert "under way" in gateway.wait_refused()
+    os.kill(int(checked[0]["message"].split()[1]), signal.SIGKILL)
+    assert "signal 9" in gateway.wait_refused(2)
+    gateway.signal_upgrade()
+    begun = time.monotonic()
+    gateway.wait_refused(3)
+    assert time.monotonic() - begun > 9
+    gateway.upgrade("0.1.1")
+
+
+def test_a_program_that_is_gone_after_its_check_leaves_the_old_one_in_charge(start):
+    gateway = start()
+    put(gateway.program, b'#!/bin/sh\nrm "$0"\nexit 0\n')
+    gateway.signal_upgrade()
+    assert "cannot be run" in gateway.wait_refused()
+    wait_until(lambda: sorted(gateway.router.roles().values()) == ["keeper", "overflow", "worker", "worker"],
+               "all roles are back")  # fmt: skip
+    assert gateway.chat("m").status == 200
+    assert gateway.holder_of_lock() == gateway.router.pid
+    gateway.upgrade("0.1.1")
+
+
+def test_a_program_of_another_layout_serves_beside_the_old_workers(start):
+    gateway = start()
+    gateway.script("slow", "k2", SLOW_STREAM)
+    call = gateway.begin("slow", stream=True)
+    call.read_until("w1")
+    with open(gateway.run_dir / "llm-router.map", "rb+") as file:
+        file.seek(8)
+        file.write(struct.pack("I", 1))
+    old = gateway.upgrade("0.1.1")
+    assert gateway.log_lines("mapping_replaced")
+    assert gateway.chat("m").status == 200
+    reply = call.reply()
+    assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
+    wait_until(lambda: not gateway.workers() & old, "the old workers have ended", 30)
+    assert gateway.router.zombies() == [] and deaths(gateway) == []
+
+
+def test_what_outlasts_the_drain_timeout_is_ended_and_told_of(start):
+    gateway = start(flags=["--drain-timeout-ms", "1000"])
+    gateway.script("slow", "k2", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("slow", stream=True)
+    call.read_until("Hello")
+    gateway.upgrade("0.1.1")
+    assert b"[DONE]" not in call.reply().body
+    assert gateway.event(call)["end"] == "worker_died"
+    assert len(gateway.log_lines("drain_timeout")) == 1 and deaths(gateway) == []
+
+
+def test_sigterm_during_an_upgrade_drains(start):
+    gateway = start()
+    gateway.script("slow", "k2", SLOW_STREAM)
+    call = gateway.begin("slow", stream=True)
+    call.read_until("w1")
+    build(gateway.program, "0.1.1")
+    gateway.signal_upgrade()
+    wait_until(lambda: gateway.log_lines("upgrade_checked"), "the check has begun")
+    gateway.router.signal(signal.SIGTERM)
+    reply = call.reply()
+    assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
+    assert gateway.router.wait(20) == 0
+
+
+def test_after_an_upgrade_a_killed_master_leaves_requests_to_their_workers(start):
+    gateway = start()
+    gateway.script("slow", "k2", SLOW_STREAM)
+    calls = [gateway.begin("slow", stream=True)]
+    calls[0].read_until("w1")
+    gateway.upgrade("0.1.1")
+    calls.append(gateway.begin("slow", stream=True))
+    calls[1].read_until("w1")
+    gateway.router.signal(signal.SIGKILL)
+    for call in calls:
+        reply = call.reply()
+        assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
+    wait_until(gateway.router.group_is_empty, "all have ended")
+    gateway.start_router()
+    wait_until(lambda: gateway.chat("m").status == 200, "it serves again")
+
+
+def test_workers_of_both_programs_may_be_killed_meanwhile(start):
+    gateway = start(workers=4)
+    gateway.script("slow", "k2", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("slow", stream=True)
+    call.read_until("Hello")
+    old = gateway.upgrade("0.1.1")
+    wait_until(lambda: len(gateway.workers() & old) == 1, "the busy one is left")
+    for pid in gateway.workers():
+        os.kill(pid, signal.SIGKILL)
+    assert b"[DONE]" not in call.reply().body
+    assert gateway.event(call)["end"] == "worker_died"
+    wait_until(lambda: len(gateway.workers()) == 4 and not gateway.workers() & old, "new ones are there", 20)
+    assert gateway.chat("m").status == 200

@@ -1,0 +1,76 @@
+"""A gateway whose program can be replaced while it runs."""
+
+import fcntl
+import json
+import os
+import signal
+import struct
+from pathlib import Path
+
+from gateway import Gateway
+from processes import count_descriptors, program, wait_until
+
+VERSION = b"0.1.0\0"
+
+
+def build(path, version):
+    """llm-router as of another version: the same program that calls itself so."""
+    text = Path(program("llm-router")).read_bytes()
+    assert VERSION in text and len(version) == len(VERSION) - 1
+    put(path, text.replace(VERSION, version.encode() + b"\0"))
+
+
+def put(path, text):
+    """Replaces a program that may be running."""
+    fresh = path.with_suffix(".fresh")
+    fresh.write_bytes(text)
+    fresh.chmod(0o755)
+    fresh.replace(path)
+
+
+class UpgradableGateway(Gateway):
+    @property
+    def program(self):
+        return self.folder / "llm-router"
+
+    def start_router(self):
+        if not self.program.exists():
+            build(self.program, "0.1.0")
+        super().start_router()
+
+    def _router_command(self):
+        return [str(self.program), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
+
+    def log_lines(self, event=None):
+        lines = [json.loads(line) for line in self.router.log_text().splitlines()]
+        return [line for line in lines if event is None or line["event"] == event]
+
+    def upgrade(self, version, timeout=60.0):
+        """To this version, until it is in charge and no worker of the one before takes requests."""
+        before = self.workers()
+        build(self.program, version)
+        self.signal_upgrade()
+        told = f"this is version {version};"
+        wait_until(lambda: self.log_lines("upgraded")[-1:] and told in self.log_lines("upgraded")[-1]["message"],
+                   f"version {version} is in charge", timeout)  # fmt: skip
+        idle = lambda: {w["pid"] for w in self.status()["workers"] if w["stage"] == "idle"}  # noqa: E731
+        wait_until(lambda: (now := idle()) and not now & before, "the old workers take no requests", timeout)
+        return before
+
+    def signal_upgrade(self):
+        self.router.signal(signal.SIGUSR2)
+
+    def wait_refused(self, n=1):
+        wait_until(lambda: len(self.log_lines("upgrade_refused")) >= n, "the upgrade is refused", 30)
+        return self.log_lines("upgrade_refused")[-1]["message"]
+
+    def descriptors(self):
+        return count_descriptors(self.router.pid)
+
+    def holder_of_lock(self):
+        """The process that holds the lock of the pid file; 0: none does."""
+        # struct flock of Linux on 64 bits: type, whence, start, len, pid
+        question = struct.pack("hhqqixxxx", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        with open(self.run_dir / "llm-router.pid", "rb+") as file:
+            kind, _, _, _, pid = struct.unpack("hhqqixxxx", fcntl.fcntl(file, fcntl.F_GETLK, question))
+        return 0 if kind == fcntl.F_UNLCK else pid
