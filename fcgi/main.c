@@ -29,8 +29,19 @@ static const struct setting rows[] = {
       "sockets, shared mapping, snapshots, pid file", PLACE(engine.run_dir) },
     { "state-dir", "LLM_ROUTER_STATE_DIR", SETTING_TEXT, "/var/lib/llm-router", 0, 0, "DIR",
       "the embedded store and the spool", PLACE(state_dir) },
+    { "pm", NULL, SETTING_TEXT, "static", 0, 0, "static|dynamic|ondemand",
+      "how many workers there are: always as many, some idle ones, or those that are needed",
+      PLACE(pm_name) },
     { "workers", NULL, SETTING_NUMBER, "16", 1, SCOREBOARD_MAX, "N", "requests served at the same time",
       PLACE(engine.workers) },
+    { "max-workers", NULL, SETTING_NUMBER, "0", 0, SCOREBOARD_MAX, "N",
+      "the most that there are with dynamic and ondemand; 0: --workers", PLACE(engine.max_workers) },
+    { "min-spare-workers", NULL, SETTING_NUMBER, "1", 1, SCOREBOARD_MAX, "N",
+      "idle workers that there are at least, with dynamic", PLACE(engine.min_spare_workers) },
+    { "max-spare-workers", NULL, SETTING_NUMBER, "4", 1, SCOREBOARD_MAX, "N",
+      "idle workers that there are at most, with dynamic", PLACE(engine.max_spare_workers) },
+    { "idle-timeout-ms", NULL, SETTING_NUMBER, "10000", 0, 86400000, "MS",
+      "how long a worker may be idle, with ondemand", PLACE(engine.idle_timeout_ms) },
     { "drain-timeout-ms", NULL, SETTING_NUMBER, "600000", 0, 86400000, "MS",
       "how long requests in hand may go on after SIGTERM", PLACE(engine.drain_timeout_ms) },
     { "queue-timeout-ms", NULL, SETTING_NUMBER, "1000", 20, 60000, "MS",
@@ -310,6 +321,37 @@ static int read_log_retention(void)
     return 0;
 }
 
+static int check_pool(void)
+{
+    static const char *const pms[] = {
+        [POOL_STATIC] = "static",
+        [POOL_DYNAMIC] = "dynamic",
+        [POOL_ONDEMAND] = "ondemand",
+    };
+    struct engine_settings *engine = &settings.engine;
+    int pm = choose("pm", settings.pm_name, pms, sizeof(pms) / sizeof(pms[0]));
+
+    if (pm < 0)
+        return -1;
+    engine->pm = (enum pool_mode)pm;
+    if (engine->pm == POOL_STATIC && engine->max_workers > 0) {
+        fputs("llm-router: --max-workers: with --pm static there are as many as --workers says\n", stderr);
+        return -1;
+    }
+    if (engine->max_workers == 0)
+        engine->max_workers = engine->workers;
+    if (engine->pm != POOL_DYNAMIC || (engine->min_spare_workers <= engine->max_spare_workers &&
+                                       engine->max_spare_workers <= engine->max_workers))
+        return 0;
+    fprintf(
+        stderr,
+        "llm-router: --min-spare-workers (%lld), --max-spare-workers (%lld) and --max-workers (%lld) must "
+        "not fall\n",
+        (long long)engine->min_spare_workers, (long long)engine->max_spare_workers,
+        (long long)engine->max_workers);
+    return -1;
+}
+
 /* What the table of rows cannot say. */
 static int check_settings(void)
 {
@@ -322,7 +364,7 @@ static int check_settings(void)
 
     int auth = choose("caller-auth", settings.caller_auth_name, auths, sizeof(auths) / sizeof(auths[0]));
     int ready = choose("ready", settings.ready_name, readies, sizeof(readies) / sizeof(readies[0]));
-    if (auth < 0 || ready < 0 || read_log_retention() != 0)
+    if (auth < 0 || ready < 0 || read_log_retention() != 0 || check_pool() != 0)
         return -1;
     settings.caller_auth = (enum caller_auth)auth;
     settings.is_ready_strict = ready == 1;

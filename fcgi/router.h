@@ -25,6 +25,7 @@ enum caller_auth { CALLER_AUTH_KEYS, CALLER_AUTH_REMOTE_USER, CALLER_AUTH_NONE }
 
 struct router_settings {
     struct engine_settings engine;
+    const char *pm_name;
     const char *state_dir;
     const char *ca_file; /* NULL: the system's */
     const char *caller_auth_name;

@@ -34,6 +34,12 @@ static void add_check(struct checks *checks, const char *name, bool is_ok)
     checks->items[checks->n++] = (struct check){ name, is_ok };
 }
 
+/* Where workers come on demand, none need be there. */
+static bool can_serve(const struct mapping *mapping)
+{
+    return scoreboard_alive(mapping) > 0 || load_flag(&mapping->is_resting) != 0;
+}
+
 static struct checks make_checks(const struct mapping *mapping)
 {
     const struct keeper_view *view = &mapping->keeper;
@@ -45,7 +51,7 @@ static struct checks make_checks(const struct mapping *mapping)
         add_check(&checks, "db", is_fresh && load_flag(&view->is_database_ok) != 0);
     if (load_flag(&view->has_redis) != 0)
         add_check(&checks, "redis", is_fresh && load_flag(&view->is_redis_ok) != 0);
-    add_check(&checks, "workers", scoreboard_alive(mapping) > 0);
+    add_check(&checks, "workers", can_serve(mapping));
     return checks;
 }
 
@@ -77,7 +83,7 @@ void health_write_live(struct buf *out)
 bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out)
 {
     struct checks checks = make_checks(mapping);
-    bool has_something = scoreboard_alive(mapping) > 0 && load(&mapping->generation) != 0;
+    bool has_something = can_serve(mapping) && load(&mapping->generation) != 0;
     bool is_ready = is_strict ? is_every_check_ok(&checks) : has_something;
     struct json_writer w;
 

@@ -61,6 +61,13 @@ void engine_wake_workers(const struct mapping *mapping)
     }
 }
 
+void engine_tell_need(const struct engine_process *process)
+{
+    const uint64_t one = 1;
+    if (process->settings->pm != POOL_STATIC && write(process->need, &one, sizeof(one)) < 0)
+        log_line(LOG_ERROR, "need_untold", "eventfd: %s", strerror(errno));
+}
+
 static void handle(int signal, void (*handler)(int))
 {
     struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };

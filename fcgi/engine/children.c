@@ -38,6 +38,14 @@ static bool is_in_stage(const struct child *child, enum stage stage)
            atomic_load_explicit(&child->record->stage, memory_order_acquire) == (uint32_t)stage;
 }
 
+/* `otherwise` if it is not idle. */
+static uint64_t idle_since_us(const struct child *child, uint64_t otherwise)
+{
+    if (!is_in_stage(child, STAGE_IDLE))
+        return otherwise;
+    return atomic_load_explicit(&child->record->since_us, memory_order_relaxed);
+}
+
 /* --- starting --- */
 
 static _Noreturn void child_main(struct master *m, const struct child *child, pid_t master_pid)
@@ -48,10 +56,13 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
         .slot = child->slot,
         .record = child->record,
         .begun_us = m->begun_us,
+        .need = m->need,
     };
     prctl(PR_SET_NAME, role_name(child)); /* who is who in ps(1) and /proc/PID/comm */
     close(m->signals);
     close(m->pidfile);
+    if (child->role == NULL)
+        close(m->need);
     environment_close_kept();
     child_log_attach(&m->child_log);
     child_begin(&process, master_pid);
@@ -108,7 +119,9 @@ struct counts {
     unsigned mine;  /* workers of this program that stay */
     unsigned ready; /* of them, those that have begun to serve */
     unsigned owed;  /* that died young, and will be started */
-    unsigned old;   /* of the program before, and not told to leave yet */
+    unsigned idle;  /* of mine */
+    uint64_t longest_idle_us;
+    unsigned old; /* of the program before, and not told to leave yet */
 };
 
 static struct counts count_workers(const struct master *m, uint64_t now)
@@ -123,6 +136,10 @@ static struct counts count_workers(const struct master *m, uint64_t now)
         else if (!child->is_leaving) {
             counts.mine++;
             counts.ready += !is_in_stage(child, STAGE_FREE);
+            counts.idle += is_in_stage(child, STAGE_IDLE);
+            uint64_t idle_us = now - idle_since_us(child, now);
+            if (idle_us > counts.longest_idle_us)
+                counts.longest_idle_us = idle_us;
         }
     }
     return counts;
@@ -136,18 +153,16 @@ static void tell_to_leave(struct master *m, struct child *child)
     kill(child->pid, SIGUSR1);
 }
 
-/* Of the old workers the one that has been idle for longest, else any. */
-static struct child *find_old(const struct master *m)
+/* Of the old workers, or of ours, the one that has been idle for longest, else any. */
+static struct child *find_leaver(const struct master *m, bool is_old)
 {
     struct child *found = NULL;
     uint64_t found_since = UINT64_MAX;
     for (size_t i = m->program->n_roles; i < m->n_children; i++) {
         struct child *child = &m->children[i];
-        if (!is_worker_running(child) || !child->is_old || child->is_leaving)
+        if (!is_worker_running(child) || child->is_old != is_old || child->is_leaving)
             continue;
-        uint64_t since = is_in_stage(child, STAGE_IDLE)
-                             ? atomic_load_explicit(&child->record->since_us, memory_order_relaxed)
-                             : UINT64_MAX;
+        uint64_t since = idle_since_us(child, UINT64_MAX);
         if (found == NULL || since < found_since) {
             found = child;
             found_since = since;
@@ -156,9 +171,25 @@ static struct child *find_old(const struct master *m)
     return found;
 }
 
+static unsigned decide(struct master *m, const struct counts *counts, uint64_t now)
+{
+    const struct pool_policy policy = engine_pool(m->settings);
+    const struct pool_facts facts = {
+        .now_us = now,
+        .running = counts->mine + counts->owed,
+        .starting = counts->mine - counts->ready,
+        .idle = counts->idle,
+        .longest_idle_us = counts->longest_idle_us,
+        .waiting = atomic_load_explicit(&m->mapping->waiting, memory_order_relaxed),
+    };
+    unsigned wanted = pool_decide(&m->pool, &policy, &facts);
+    bool is_resting = policy.mode == POOL_ONDEMAND && facts.running == 0;
+    atomic_store_explicit(&m->mapping->is_resting, is_resting, memory_order_relaxed);
+    return wanted;
+}
+
 void children_keep(struct master *m)
 {
-    unsigned wanted = (unsigned)m->settings->workers;
     uint64_t now = clock_monotonic_us();
     struct child *child;
 
@@ -171,11 +202,14 @@ void children_keep(struct master *m)
             start(m, child);
     }
     struct counts counts = count_workers(m, now);
+    unsigned wanted = decide(m, &counts, now);
     for (unsigned n = counts.mine + counts.owed; n < wanted && (child = find_place(m, now)) != NULL; n++)
         start(m, child);
+    for (unsigned n = counts.mine + counts.owed; n > wanted && (child = find_leaver(m, false)) != NULL; n--)
+        tell_to_leave(m, child);
     /* An old worker leaves when one of ours has begun to serve: there are never fewer, also
      * where ours cannot begin. */
-    for (unsigned n = counts.ready + counts.old; n > wanted && (child = find_old(m)) != NULL; n--)
+    for (unsigned n = counts.ready + counts.old; n > wanted && (child = find_leaver(m, true)) != NULL; n--)
         tell_to_leave(m, child);
 }
 
@@ -331,6 +365,11 @@ void children_end_late(struct master *m)
     }
 }
 
+static size_t workers_running(const struct master *m)
+{
+    return children_running(m) - roles_running(m);
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -349,7 +388,9 @@ uint64_t children_due_us(const struct master *m)
         else if (child->is_old && m->phase == RUNNING)
             due = earlier(due, now + RELIEF_US);
     }
-    return m->settings->request_limit_ms > 0 ? earlier(due, now + LOOK_US) : due;
+    const struct pool_policy policy = engine_pool(m->settings);
+    bool needs_looks = m->phase == RUNNING && pool_needs_looks(&policy, (unsigned)workers_running(m));
+    return needs_looks || m->settings->request_limit_ms > 0 ? earlier(due, now + LOOK_US) : due;
 }
 
 /* --- the places --- */

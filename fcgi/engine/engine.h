@@ -18,6 +18,7 @@
 #include "fcgi/engine/conn.h"
 #include "fcgi/engine/listener.h"
 #include "fcgi/engine/mapping.h"
+#include "fcgi/engine/pool.h"
 
 /* What the engine needs to be told by a program's settings. */
 struct engine_settings {
@@ -25,7 +26,12 @@ struct engine_settings {
     const char *listen;  /* see listener_open */
     const char *health;  /* the same, for a second socket; NULL: none */
     char *const *argv;   /* of main: what an upgrade starts its successor with */
-    int64_t workers;
+    enum pool_mode pm;
+    int64_t workers;           /* POOL_STATIC */
+    int64_t max_workers;       /* the others; this and the next three are in pool.h's words */
+    int64_t min_spare_workers; /* POOL_DYNAMIC */
+    int64_t max_spare_workers;
+    int64_t idle_timeout_ms;  /* POOL_ONDEMAND */
     int64_t drain_timeout_ms; /* how long requests in hand may go on after SIGTERM */
     int64_t queue_timeout_ms; /* how long a connection may wait before it is shed */
     int64_t max_requests; /* of a worker, give or take a tenth, before another takes its place; 0: no bound */
@@ -37,6 +43,7 @@ struct engine_process {
     const struct engine_settings *settings;
     struct mapping *mapping;
     const struct listener *listener, *health; /* NULL in processes that have no use for them */
+    int need;                                 /* see engine_tell_need */
     uint64_t begun_us;                        /* monotonic: the master began, or took over */
     unsigned slot;                            /* of a worker */
     struct scoreboard_record *record;         /* of a worker; NULL in other processes */
@@ -82,6 +89,9 @@ int engine_run(const struct engine_program *program, const struct engine_setting
  * SIGUSR2, and changes nothing. The exit code: 0, or 1 with the reason in the log. */
 int engine_check(const struct engine_program *program, const struct engine_settings *settings);
 
+/* What the settings say of the number of workers. */
+struct pool_policy engine_pool(const struct engine_settings *settings);
+
 /* How many records the scoreboard has: for the workers of two programs, while one
  * takes over from the other. */
 unsigned engine_records(const struct engine_settings *settings);
@@ -97,6 +107,10 @@ int engine_run_cgi(const struct engine_program *program, const struct engine_set
 
 /* In a role: sends SIGHUP to the workers that do not use the generation in force. */
 void engine_wake_workers(const struct mapping *mapping);
+
+/* In a role: tells the master that somebody waits and that the mapping says how many,
+ * where it may have too few workers. */
+void engine_tell_need(const struct engine_process *process);
 
 /* In a child: SIGTERM has come. */
 bool engine_is_stopping(void);

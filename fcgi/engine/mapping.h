@@ -116,6 +116,7 @@ struct mapping {
     struct keeper_view keeper;
     _Alignas(64) _Atomic uint64_t accepted; /* connections, by every acceptor */
     _Atomic uint64_t waiting;               /* connections in the queue at the last tick; overflow */
+    _Atomic uint32_t is_resting;            /* there are no workers because nobody came; master */
     /* The segment of the spool that is appended to; 0: not known yet. By whoever fills one. */
     _Alignas(64) _Atomic uint64_t spool_segment;
     _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -108,11 +109,14 @@ static void supervise(struct master *m)
     struct pollfd p[] = {
         { .fd = m->signals, .events = POLLIN },
         { .fd = m->child_log.read_fd, .events = POLLIN },
+        { .fd = m->need, .events = POLLIN },
     };
+    uint64_t told;
 
     children_keep(m);
     while (m->phase == RUNNING || m->phase == UPGRADING || children_running(m) > 0) {
-        poll(p, 2, next_due_ms(m));
+        poll(p, 3, next_due_ms(m));
+        (void)!read(m->need, &told, sizeof(told)); /* how many wait, the mapping says */
         child_log_take(&m->child_log);
         take_signals(m);
         children_reap(m);
@@ -130,9 +134,20 @@ static void supervise(struct master *m)
 
 /* --- the beginning --- */
 
+struct pool_policy engine_pool(const struct engine_settings *settings)
+{
+    return (struct pool_policy){
+        .mode = settings->pm,
+        .max = (unsigned)(settings->pm == POOL_STATIC ? settings->workers : settings->max_workers),
+        .min_spare = (unsigned)settings->min_spare_workers,
+        .max_spare = (unsigned)settings->max_spare_workers,
+        .idle_timeout_us = (uint64_t)settings->idle_timeout_ms * US_PER_MS,
+    };
+}
+
 unsigned engine_records(const struct engine_settings *settings)
 {
-    return 2 * (unsigned)settings->workers;
+    return 2 * engine_pool(settings).max;
 }
 
 /* What is made anew unless a master before this one hands it over. */
@@ -180,6 +195,11 @@ static int prepare(struct master *m, struct error *e)
     m->secrets = environment_seal_kept();
     if ((r = open_listeners(m, e)) != 0)
         goto out;
+    m->need = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (m->need < 0) {
+        r = error_set(e, ERR_SYSTEM, "eventfd: %s", strerror(errno));
+        goto out;
+    }
     children_init(m, file >= 0 ? &handover : NULL, is_same_mapping);
 out:
     handover_free(&handover);
@@ -229,6 +249,7 @@ int engine_run(const struct engine_program *program, const struct engine_setting
         .listener = { .fd = -1 },
         .health = { .fd = -1 },
         .signals = -1,
+        .need = -1,
         .pidfile = -1,
         .secrets = -1,
     };
@@ -253,7 +274,8 @@ int engine_run(const struct engine_program *program, const struct engine_setting
         return 1;
     }
     malloc_trim(0); /* what the start has freed: a child that writes to it gets a copy */
-    log_line(LOG_INFO, "started", "%lld workers", (long long)settings->workers);
+    log_line(LOG_INFO, "started", "%s%u workers", settings->pm == POOL_STATIC ? "" : "at most ",
+             engine_pool(settings).max);
     supervise(&m);
     log_line(LOG_INFO, "stopped", "all processes have ended");
     free(m.children);

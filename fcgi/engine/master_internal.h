@@ -46,6 +46,8 @@ struct master {
     pid_t check;            /* the successor on trial; 0: none is */
     uint64_t check_ends_us; /* when patience with it ends */
     int signals;            /* signalfd */
+    int need;               /* eventfd: the overflow process found somebody waiting */
+    struct pool pool;
     sigset_t handled;
     int pidfile;
     int secrets; /* see environment_seal_kept */

@@ -1,6 +1,7 @@
 #include "fcgi/engine/overflow.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -214,6 +215,20 @@ static void note_waiting(void *ctx, uint64_t ticks, uint64_t n)
     telemetry_observe(&mapping->telemetry, METRIC_QUEUE_DURATION, 0, ticks * SHEDDING_TICK_MS * US_PER_MS, n);
 }
 
+static void note_queue(const struct overflow *o, uint32_t waiting)
+{
+    atomic_store_explicit(&o->process->mapping->waiting, waiting, memory_order_relaxed);
+    if (waiting > 0)
+        engine_tell_need(o->process);
+}
+
+/* All that is known where the kernel does not count them. */
+static bool is_somebody_waiting(const struct overflow *o)
+{
+    struct pollfd listener = { .fd = o->process->listener->fd, .events = POLLIN };
+    return poll(&listener, 1, 0) == 1;
+}
+
 static void tick(struct overflow *o)
 {
     struct mapping *mapping = o->process->mapping;
@@ -230,11 +245,13 @@ static void tick(struct overflow *o)
     uint64_t accounted = telemetry_observed(&mapping->telemetry, METRIC_QUEUE_DURATION, 0);
     shedding_account(&o->shedding, accounted, accepted, note_waiting, mapping);
     if (o->has_meter && queue_meter_read(&o->meter, &waiting) == 0) {
-        atomic_store_explicit(&mapping->waiting, waiting, memory_order_relaxed);
+        note_queue(o, waiting);
         shedding_tick(&o->shedding, ticks, accepted, waiting);
         shed(o);
         if (waiting > 0 && o->shedding.standing >= IDLE_TICKS)
             nudge(o);
+    } else if (!o->has_meter) {
+        note_queue(o, is_somebody_waiting(o) ? 1 : 0);
     }
 }
 

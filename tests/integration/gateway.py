@@ -168,6 +168,11 @@ class Gateway:
 
     # What runs
 
+    def log_lines(self, event=None):
+        """Lines of the log, each of which must be an object; of one kind if it is named."""
+        lines = [json.loads(line) for line in self.router.log_text().splitlines()]
+        return [line for line in lines if event is None or line["event"] == event]
+
     def process_of(self, role):
         return next(pid for pid, name in self.router.roles().items() if name == role)
 

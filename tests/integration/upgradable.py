@@ -1,7 +1,6 @@
 """A gateway whose program can be replaced while it runs."""
 
 import fcntl
-import json
 import os
 import signal
 import struct
@@ -41,10 +40,6 @@ class UpgradableGateway(Gateway):
     def _router_command(self):
         return [str(self.program), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
 
-    def log_lines(self, event=None):
-        lines = [json.loads(line) for line in self.router.log_text().splitlines()]
-        return [line for line in lines if event is None or line["event"] == event]
-
     def upgrade(self, version, timeout=60.0):
         """To this version, until it is in charge and no worker of the one before takes requests."""
         before = self.workers()
@@ -54,7 +49,12 @@ class UpgradableGateway(Gateway):
         wait_until(lambda: self.log_lines("upgraded")[-1:] and told in self.log_lines("upgraded")[-1]["message"],
                    f"version {version} is in charge", timeout)  # fmt: skip
         idle = lambda: {w["pid"] for w in self.status()["workers"] if w["stage"] == "idle"}  # noqa: E731
-        wait_until(lambda: (now := idle()) and not now & before, "the old workers take no requests", timeout)
+        is_somebody_idle = "ondemand" not in self._flags
+        wait_until(
+            lambda: not (now := idle()) & before and (now or not is_somebody_idle),
+            "the old workers take no requests",
+            timeout,
+        )
         return before
 
     def signal_upgrade(self):
