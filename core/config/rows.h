@@ -16,6 +16,15 @@ enum {
     "a plaintext key is never stored: encrypt it with llm-routerctl encrypt, or PUT it to llm-router-admin"
 
 /* A timeout that falls back on `from` of the document's defaults. */
+/* Of a model. */
+#define WORKER_SHARE                                                                                    \
+    {                                                                                                   \
+        .name = "maxWorkerShare", .kind = FIELD_INT, .min = 1, .max = 100, .preset = "100",             \
+        .land = offsetof(struct snap_model, worker_share_percent),                                      \
+        .doc = "The percentage of an instance's workers, but at least one, that may have requests of " \
+               "this model in hand; beyond it, 503."                                                    \
+    }
+
 #define TIMEOUT(field_name, place, from, text)                                                     \
     {                                                                                              \
         .name = (field_name), .kind = FIELD_INT, .min = 1, .max = TIMEOUT_MAX_MS, .land = (place), \

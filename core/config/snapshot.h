@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 7,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 8,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -81,6 +81,7 @@ struct snap_model {
     uint32_t heartbeat_ms;         /* of streams; 0: none */
     uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
+    uint32_t worker_share_percent; /* 1 to 100 */
     struct snap_str recommended; /* of speech: voices by locale as a JSON object; absent: none */
     uint32_t series[SNAP_WAYS];
 };

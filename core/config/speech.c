@@ -155,6 +155,7 @@ static const struct field model_fields[] = {
       .doc = "What makes a request move on to the next candidate." },
     TIMEOUT("streamIdleTimeoutMs", offsetof(struct snap_model, stream_idle_timeout_ms), "streamIdleTimeoutMs",
             "How long an upstream may be silent after its first byte of audio."),
+    WORKER_SHARE,
     RESERVED("poolWaitMs"),
 };
 

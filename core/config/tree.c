@@ -59,6 +59,7 @@ static const struct field model_fields[] = {
       .doc = "How long the caller of a stream may get nothing until it gets a heartbeat, which is a comment: "
              "when given, both before content, where the first one commits status 200, and after it; when "
              "absent, only after it; 0 turns heartbeats off." },
+    WORKER_SHARE,
     RESERVED("hedgeAfterMs"),
     RESERVED("strategy"),
 };

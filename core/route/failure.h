@@ -39,6 +39,7 @@ enum failure_kind {
     FAILURE_UPSTREAM_TIMEOUT,
     FAILURE_CALLER_THROTTLED,
     FAILURE_ALL_SKIPPED,
+    FAILURE_MODEL_BUSY, /* its share of the workers is taken */
     FAILURE_OVERLOADED, /* waited too long for a worker */
     FAILURE_INTERNAL,
     FAILURE_KIND_COUNT,

@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/dialect/speech.h"
 #include "core/json/writer.h"
+#include "core/signal/memo.h"
 #include "fcgi/edge/speech.h"
 
 enum { DETAILS_BYTES = 512 * 1024 };
@@ -132,6 +133,21 @@ static const struct snap_model *find_model(struct turn *turn, const struct diale
     return model;
 }
 
+/* One slow provider must not have all workers. 0, or it has been answered. */
+static int take_share(struct turn *turn, const struct snap_model *model, enum model_parts part)
+{
+    const struct engine_process *process = turn->worker->process;
+    const struct span texts[] = { span_cstr(part == MODELS_TTS ? "share of tts" : "share of llm"),
+                                  snap_span(turn->root, model->name) };
+    unsigned limit = engine_pool(process->settings).max * model->worker_share_percent / 100;
+
+    if (model->worker_share_percent == 100 ||
+        scoreboard_take_share(process->mapping, process->record, memo_fact(texts, 2), limit > 0 ? limit : 1))
+        return 0;
+    turn_fail(turn, &(struct failure){ .kind = FAILURE_MODEL_BUSY, .retry_after_s = 1 });
+    return ERR_LIMIT;
+}
+
 /* The whole chain's deadline. A plain request's first byte is the end of its
  * generation: where more is granted for that, the chain has it too. */
 static uint64_t chain_deadline(const struct turn *turn, const struct snap_model *model, bool is_stream)
@@ -195,7 +211,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         return;
     const struct service *service = &services[dialect->is_adapted];
     const struct snap_model *model = find_model(turn, dialect, service, &facts);
-    if (model == NULL)
+    if (model == NULL || take_share(turn, model, service->part) != 0)
         return;
     struct answer answer;
     struct errand errand = {

@@ -134,6 +134,7 @@ static void serve_one(const struct engine_program *program, struct engine_proces
     }
     scoreboard_end_request(record);
     scoreboard_release_body(record);
+    scoreboard_release_share(record);
     atomic_fetch_add_explicit(&record->requests, 1, memory_order_relaxed);
     scoreboard_enter(record, STAGE_IDLE);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -235,6 +236,48 @@ bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_re
 void scoreboard_release_body(struct scoreboard_record *record)
 {
     atomic_store_explicit(&record->body_bytes, 0, memory_order_release);
+}
+
+enum { SHARE_CLAIMED = 1, SHARE_TRIES = 20, SHARE_PAUSE_NS = 20 * 1000 };
+
+static unsigned count_shares(const struct mapping *mapping, const struct scoreboard_record *but, uint64_t share)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < mapping->n_records; i++) {
+        const struct scoreboard_record *record = &mapping->workers[i];
+        n += record != but && atomic_load(&record->share) == share;
+    }
+    return n;
+}
+
+/* Who asks says so first: of two that do not see each other's claim one would have come
+ * after the other's look. Those that see too many claims withdraw, and come again after
+ * pauses that differ. */
+bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_record *record, uint64_t model,
+                           unsigned limit)
+{
+    uint64_t held = model & ~(uint64_t)SHARE_CLAIMED, claimed = model | SHARE_CLAIMED;
+    long place = (long)getpid();
+
+    for (int i = 1; i <= SHARE_TRIES; i++) {
+        atomic_store(&record->share, claimed);
+        unsigned n_claimed = count_shares(mapping, record, claimed);
+        unsigned n_held = count_shares(mapping, record, held);
+        if (n_held + n_claimed < limit) {
+            atomic_store(&record->share, held);
+            return true;
+        }
+        scoreboard_release_share(record);
+        if (n_held >= limit)
+            return false;
+        nanosleep(&(struct timespec){ .tv_nsec = SHARE_PAUSE_NS * (i + place * i % 17) }, NULL);
+    }
+    return false;
+}
+
+void scoreboard_release_share(struct scoreboard_record *record)
+{
+    atomic_store(&record->share, 0);
 }
 
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)

@@ -69,6 +69,7 @@ struct scoreboard_record {
     _Atomic uint64_t generation;    /* of the snapshot it uses */
     _Atomic uint64_t body_bytes;    /* reserved for the body in hand; 0: none, or a small one */
     _Atomic uint64_t spool_segment; /* that it is writing to; 0: none */
+    _Atomic uint64_t share;         /* see scoreboard_take_share; 0: none */
     struct scoreboard_request request;
 };
 
@@ -167,6 +168,13 @@ void scoreboard_end_request(struct scoreboard_record *record);
 bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_record *record, uint64_t bytes,
                              uint64_t limit_bytes);
 void scoreboard_release_body(struct scoreboard_record *record);
+
+/* Takes a worker's share of `model` (a memo_fact, or another hash): false if `limit`
+ * workers have one. Again, what is taken is what the records say. Of those that ask for
+ * the last ones at the same time, as many get one as there are. */
+bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_record *record, uint64_t model,
+                           unsigned limit);
+void scoreboard_release_share(struct scoreboard_record *record);
 
 /* Whether any process is writing to this segment of the spool. */
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);

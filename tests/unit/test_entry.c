@@ -194,6 +194,10 @@ static const struct {
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":0", "", ""), AT_UPSTREAM "/timeoutMs",
       "found the number 0, expected a whole number from 1 to 3600000" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":3600001", "", ""), AT_UPSTREAM "/timeoutMs", "3600001" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"maxWorkerShare\":0", ""), "/llm/models/gpt/maxWorkerShare",
+      "a whole number from 1 to 100" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"maxWorkerShare\":0.5", ""), "/llm/models/gpt/maxWorkerShare",
+      "a whole number from 1 to 100" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":-1", ""), "/llm/models/gpt/heartbeatMs",
       "expected a whole number from 0 to 3600000" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"heartbeatMs\":3600001", ""), "/llm/models/gpt/heartbeatMs",
@@ -483,6 +487,22 @@ START_TEST(heartbeats_come_before_content_only_where_the_model_says_how_often)
 }
 END_TEST
 
+static const struct {
+    const char *tree;
+    unsigned percent;
+} shares[] = {
+    { TREE("", "", ""), 100 },
+    { TREE("", ",\"maxWorkerShare\":1", ""), 1 },
+    { TREE("", ",\"maxWorkerShare\":100", ""), 100 },
+};
+
+START_TEST(a_model_may_have_all_workers_unless_it_says_otherwise)
+{
+    const struct snap_root *root = compile(shares[_i].tree, false);
+    ck_assert_uint_eq(snapshot_model(root, span_cstr("gpt"))->worker_share_percent, shares[_i].percent);
+}
+END_TEST
+
 START_TEST(defaults_are_those_of_the_document_wherever_they_stand)
 {
     static const uint32_t codes[] = { 418 };
@@ -649,6 +669,7 @@ START_TEST(an_upstream_of_speech_has_its_whole_endpoint_and_the_clocks_of_the_de
     ck_assert_uint_eq(model->full_chain_timeout_ms, 60000);
     ck_assert_uint_eq(model->on_timeout, 1);
     ck_assert_uint_eq(model->heartbeat_ms, 0);
+    ck_assert_uint_eq(model->worker_share_percent, 100);
 }
 END_TEST
 
@@ -905,6 +926,7 @@ int main(void)
     tcase_add_test(tests, a_document_nested_too_deeply_is_refused);
     tcase_add_test(tests, a_document_as_deep_as_the_scanner_allows_reaches_the_table);
     tcase_add_test(tests, an_absent_member_has_the_default_of_its_row);
+    tcase_add_loop_test(tests, a_model_may_have_all_workers_unless_it_says_otherwise, 0, COUNT(shares));
     tcase_add_loop_test(tests, heartbeats_come_before_content_only_where_the_model_says_how_often, 0,
                         (int)COUNT(heartbeats));
     tcase_add_test(tests, defaults_are_those_of_the_document_wherever_they_stand);

@@ -452,6 +452,56 @@ START_TEST(a_successor_adopts_what_it_understands_and_has_room_in)
 }
 END_TEST
 
+enum { MODEL = 4711 << 1 };
+
+START_TEST(a_model_has_its_share_of_workers_and_no_more)
+{
+    struct scoreboard_record *workers = mapping->workers;
+
+    ck_assert(scoreboard_take_share(mapping, &workers[0], MODEL, 2));
+    ck_assert(scoreboard_take_share(mapping, &workers[1], MODEL, 2));
+    ck_assert(!scoreboard_take_share(mapping, &workers[2], MODEL, 2));
+    ck_assert_uint_eq(workers[2].share, 0); /* a refusal leaves nothing */
+    ck_assert(scoreboard_take_share(mapping, &workers[2], MODEL + 2, 1)); /* another model's */
+    scoreboard_release_share(&workers[2]);
+    scoreboard_release_share(&workers[0]);
+    ck_assert(scoreboard_take_share(mapping, &workers[2], MODEL, 2));
+}
+END_TEST
+
+/* Children that ask for it again and again: how many have it is counted outside of it. */
+static void contend(struct scoreboard_record *record, _Atomic int *having, _Atomic int *most, _Atomic int *taken)
+{
+    for (int i = 0; i < 3000; i++) {
+        if (!scoreboard_take_share(mapping, record, MODEL, 2))
+            continue;
+        int n = atomic_fetch_add(having, 1) + 1, before = atomic_load(most);
+        while (n > before && !atomic_compare_exchange_weak(most, &before, n))
+            continue;
+        atomic_fetch_add(taken, 1);
+        atomic_fetch_sub(having, 1);
+        scoreboard_release_share(record);
+    }
+    _exit(0);
+}
+
+START_TEST(who_asks_at_the_same_time_gets_what_there_is)
+{
+    _Atomic int *counts =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    for (int i = 0; i < N_WORKERS; i++) {
+        if (fork() == 0)
+            contend(&mapping->workers[i], &counts[0], &counts[1], &counts[2]);
+    }
+    for (int i = 0; i < N_WORKERS; i++)
+        wait(NULL);
+    ck_assert_int_le(counts[1], 2);
+    ck_assert_int_ge(counts[2], 3000); /* three that contend for two are not all refused */
+    munmap(counts, 4096);
+}
+END_TEST
+
 START_TEST(one_who_is_alone_has_a_mapping_of_one_worker)
 {
     struct mapping *own = mapping_alone("prog", 1);
@@ -510,6 +560,8 @@ int main(void)
     tcase_add_test(tcase, what_a_dead_instance_left_is_not_mapped);
     tcase_add_loop_test(tcase, a_mapping_that_is_not_understood_is_refused, 0, N_DAMAGES);
     tcase_add_test(tcase, a_successor_adopts_what_it_understands_and_has_room_in);
+    tcase_add_test(tcase, a_model_has_its_share_of_workers_and_no_more);
+    tcase_add_test(tcase, who_asks_at_the_same_time_gets_what_there_is);
     tcase_add_test(tcase, one_who_is_alone_has_a_mapping_of_one_worker);
     tcase_add_test(tcase, every_stage_has_a_name_of_its_own);
     suite_add_tcase(suite, tcase);
