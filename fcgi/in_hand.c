@@ -1,5 +1,6 @@
 #include "fcgi/in_hand.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,4 +100,43 @@ void in_hand_append_death(const struct router_settings *settings, struct mapping
     else if (!spool_has(&spool, segment, span_cstr(event.id)))
         router_append_event(&spool, mapping, &event);
     spool_close(&spool);
+}
+
+struct span in_hand_upstream(struct in_hand_upstreams *upstreams, const char *run_dir, uint64_t generation,
+                             const struct scoreboard_request *request)
+{
+    struct snapshot *snapshot = &upstreams->snapshot;
+    char path[PATH_MAX];
+
+    if (request->upstream == 0 || generation == 0)
+        return span_of("", 0);
+    if (snapshot->root == NULL || snapshot->root->generation != generation) {
+        snapshot_unmap(snapshot);
+        if (snapshot_path(run_dir, generation, path, sizeof(path)) != 0 ||
+            snapshot_map(path, snapshot, NULL) != 0)
+            return span_of("", 0);
+    }
+    return snapshot_upstream_id(snapshot->root, request->upstream);
+}
+
+void in_hand_log_slow(struct in_hand_upstreams *upstreams, const char *run_dir,
+                      const struct scoreboard_record *record)
+{
+    uint64_t generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
+    uint64_t since_us = atomic_load_explicit(&record->since_us, memory_order_relaxed);
+    enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
+    struct scoreboard_request request;
+
+    if (!scoreboard_copy_request(record, &request))
+        return;
+    uint64_t now = clock_monotonic_us();
+    struct json_writer *w = log_begin(LOG_WARN, "slow_request");
+    jw_member_cstr(w, "request_id", request.request_id);
+    jw_member_cstr(w, "endpoint", request.endpoint);
+    log_field_text(w, "model", span_cstr(request.model));
+    jw_member_span(w, "upstream", in_hand_upstream(upstreams, run_dir, generation, &request));
+    jw_member_cstr(w, "stage", stage_name(stage));
+    jw_member_uint(w, "stage_ms", now > since_us ? (now - since_us) / US_PER_MS : 0);
+    jw_member_uint(w, "total_ms", (now - request.started_us) / US_PER_MS);
+    log_end();
 }

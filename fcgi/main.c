@@ -50,6 +50,8 @@ static const struct setting rows[] = {
     { "max-requests", NULL, SETTING_NUMBER, "10000", 0, INT64_C(1) << 40, "N",
       "of a worker, give or take a tenth, before another takes its place; 0: no bound",
       PLACE(engine.max_requests) },
+    { "slow-request-ms", NULL, SETTING_NUMBER, "0", 0, 86400000, "MS",
+      "a request that takes longer is logged, once; 0: none is", PLACE(engine.slow_request_ms) },
     { "request-limit-ms", NULL, SETTING_NUMBER, "7200000", 0, 86400000, "MS",
       "a request that takes longer is ended with its worker; 0: no bound", PLACE(engine.request_limit_ms) },
     { "max-body-bytes", NULL, SETTING_NUMBER, "33554432", 1, INT64_C(1) << 30, "BYTES",
@@ -214,6 +216,12 @@ static void worker_died(struct engine_process *process, const struct scoreboard_
     in_hand_append_death(&settings, process->mapping, process->slot, record);
 }
 
+static void request_slow(struct engine_process *process, const struct scoreboard_record *record)
+{
+    static struct in_hand_upstreams upstreams;
+    in_hand_log_slow(&upstreams, process->settings->run_dir, record);
+}
+
 static int run_keeper(struct engine_process *process)
 {
     otlp_settings_wipe(&shared.otlp);
@@ -266,6 +274,7 @@ static const struct engine_program program = {
     .serve = serve,
     .init_alone = init_alone,
     .worker_died = worker_died,
+    .request_slow = request_slow,
     /* For the parameters, which a web server sends in one go: a peer that does not
      * holds a worker. The tree's clientStallTimeoutMs holds from then on. */
     .stall_ms = 10000,

@@ -9,7 +9,6 @@
 
 enum {
     HISTORY_BYTES = 8 * 1024 * 1024, /* of the spool, read at the start */
-    COPY_TRIES = 4,
 };
 
 void top_init(struct top *top, const char *run_dir, const char *state_dir, struct arena *arena)
@@ -74,41 +73,6 @@ static const struct snap_root *snapshot_of(struct top *top, uint64_t generation)
     return top->snapshot.root;
 }
 
-/* The upstream that stands at this place in the snapshot; "" if none does. */
-static struct span upstream_at(const struct snap_root *root, uint32_t place)
-{
-    const struct snap_vec lists[] = { root->models, root->tts_models };
-
-    for (size_t part = 0; part < sizeof(lists) / sizeof(lists[0]); part++)
-        for (unsigned i = 0; i < lists[part].count; i++) {
-            const struct snap_vec upstreams = SNAP_ITEM(root, lists[part], struct snap_model, i)->upstreams;
-            uint32_t before = place - upstreams.offset;
-            if (place >= upstreams.offset && before % sizeof(struct snap_upstream) == 0 &&
-                before / sizeof(struct snap_upstream) < upstreams.count)
-                return snap_span(root, ((const struct snap_upstream *)snap_at(root, place))->id);
-        }
-    return span_of("", 0);
-}
-
-/* A worker writes while we read: what was copied counts if the same request is still in hand. */
-static bool copy_request(const struct scoreboard_record *record, struct scoreboard_request *out)
-{
-    for (int i = 0; i < COPY_TRIES; i++) {
-        uint64_t started = atomic_load_explicit(&record->request.started_us, memory_order_acquire);
-        if (started == 0)
-            return false;
-        memcpy(out, &record->request, sizeof(*out));
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&record->request.started_us, memory_order_relaxed) == started) {
-            out->model[sizeof(out->model) - 1] = '\0';
-            out->endpoint[sizeof(out->endpoint) - 1] = '\0';
-            out->request_id[sizeof(out->request_id) - 1] = '\0';
-            return true;
-        }
-    }
-    return false;
-}
-
 static uint64_t since(uint64_t now_us, uint64_t then_us)
 {
     return now_us > then_us ? now_us - then_us : 0;
@@ -122,7 +86,7 @@ static void take_request(struct top *top, const struct scoreboard_record *record
     const struct snap_root *root = NULL;
     struct scoreboard_request request;
 
-    if (stage == STAGE_FREE || stage == STAGE_IDLE || !copy_request(record, &request))
+    if (stage == STAGE_FREE || stage == STAGE_IDLE || !scoreboard_copy_request(record, &request))
         return;
     if (request.upstream != 0)
         root = snapshot_of(top, atomic_load_explicit(&record->generation, memory_order_relaxed));
@@ -136,7 +100,7 @@ static void take_request(struct top *top, const struct scoreboard_record *record
         .model = arena_strdup(arena, request.model),
         .endpoint = arena_strdup(arena, request.endpoint),
         .request_id = arena_strdup(arena, request.request_id),
-        .upstream = root == NULL ? "" : arena_span(arena, upstream_at(root, request.upstream)),
+        .upstream = root == NULL ? "" : arena_span(arena, snapshot_upstream_id(root, request.upstream)),
     };
 }
 
@@ -153,8 +117,8 @@ static void take_workers(struct top *top, const struct mapping *mapping, struct 
 {
     uint64_t now_us = clock_monotonic_us();
 
-    out->requests = arena_array_of(arena, struct frame_request, mapping->n_workers);
-    for (unsigned i = 0; i < mapping->n_workers; i++) {
+    out->requests = arena_array_of(arena, struct frame_request, mapping->n_records);
+    for (unsigned i = 0; i < mapping->n_records; i++) {
         const struct scoreboard_record *record = &mapping->workers[i];
         uint32_t stage = atomic_load_explicit(&record->stage, memory_order_relaxed);
         if (atomic_load_explicit(&record->pid, memory_order_relaxed) == 0)

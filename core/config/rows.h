@@ -17,12 +17,12 @@ enum {
 
 /* A timeout that falls back on `from` of the document's defaults. */
 /* Of a model. */
-#define WORKER_SHARE                                                                                    \
-    {                                                                                                   \
-        .name = "maxWorkerShare", .kind = FIELD_INT, .min = 1, .max = 100, .preset = "100",             \
-        .land = offsetof(struct snap_model, worker_share_percent),                                      \
+#define WORKER_SHARE                                                                                   \
+    {                                                                                                  \
+        .name = "maxWorkerShare", .kind = FIELD_INT, .min = 1, .max = 100, .preset = "100",            \
+        .land = offsetof(struct snap_model, worker_share_percent),                                     \
         .doc = "The percentage of an instance's workers, but at least one, that may have requests of " \
-               "this model in hand; beyond it, 503."                                                    \
+               "this model in hand; beyond it, 503."                                                   \
     }
 
 #define TIMEOUT(field_name, place, from, text)                                                     \

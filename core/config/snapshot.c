@@ -107,6 +107,21 @@ const struct snap_model *snapshot_tts_model(const struct snap_root *root, struct
     return find_model(root, root->tts_models, root->tts_model_index, name);
 }
 
+struct span snapshot_upstream_id(const struct snap_root *root, uint32_t place)
+{
+    const struct snap_vec lists[] = { root->models, root->tts_models };
+
+    for (size_t part = 0; part < sizeof(lists) / sizeof(lists[0]); part++)
+        for (unsigned i = 0; i < lists[part].count; i++) {
+            const struct snap_vec upstreams = SNAP_ITEM(root, lists[part], struct snap_model, i)->upstreams;
+            uint32_t before = place - upstreams.offset;
+            if (place >= upstreams.offset && before % sizeof(struct snap_upstream) == 0 &&
+                before / sizeof(struct snap_upstream) < upstreams.count)
+                return snap_span(root, ((const struct snap_upstream *)snap_at(root, place))->id);
+        }
+    return span_of("", 0);
+}
+
 /* The search's timing tells how many leading bytes of a digest were met; who
  * knows a digest's beginning is no nearer to a key that has it. */
 const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32])

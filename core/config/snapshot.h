@@ -68,7 +68,7 @@ struct snap_upstream {
     uint32_t timeout_ms;                     /* first content byte; defaults applied */
     uint32_t plain_timeout_ms;               /* the same for plain requests; 0: timeout_ms */
     uint32_t connect_timeout_ms;
-    uint32_t propagates_trace; /* 1: it is told the request's trace */
+    uint32_t propagates_trace;                /* 1: it is told the request's trace */
     uint32_t series, route_series[SNAP_WAYS]; /* of the provider; of this model with it */
 };
 
@@ -82,7 +82,7 @@ struct snap_model {
     uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
     uint32_t worker_share_percent; /* 1 to 100 */
-    struct snap_str recommended; /* of speech: voices by locale as a JSON object; absent: none */
+    struct snap_str recommended;   /* of speech: voices by locale as a JSON object; absent: none */
     uint32_t series[SNAP_WAYS];
 };
 
@@ -159,6 +159,9 @@ static inline bool snap_has(struct snap_str s)
 /* NULL if there is no model of this name; one of `llm`, one of `tts`. */
 const struct snap_model *snapshot_model(const struct snap_root *root, struct span name);
 const struct snap_model *snapshot_tts_model(const struct snap_root *root, struct span name);
+
+/* The id of the upstream that stands so many bytes behind the root; "" if none does. */
+struct span snapshot_upstream_id(const struct snap_root *root, uint32_t place);
 
 /* The caller whose key has this SHA-256, compared in constant time; NULL if none. */
 const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32]);

@@ -330,6 +330,20 @@ void children_reap(struct master *m)
     }
 }
 
+/* Once for each: also of a request that never ends. */
+static void tell_slow_request(const struct master *m, struct child *child, uint64_t now)
+{
+    uint64_t slow_us = (uint64_t)m->settings->slow_request_ms * US_PER_MS;
+    if (slow_us == 0 || child->record == NULL || m->program->request_slow == NULL)
+        return;
+    uint64_t started = atomic_load_explicit(&child->record->request.started_us, memory_order_acquire);
+    if (started == 0 || now < started + slow_us || child->slow_us == started)
+        return;
+    struct engine_process process = { .settings = m->settings, .mapping = m->mapping, .slot = child->slot };
+    child->slow_us = started;
+    m->program->request_slow(&process, child->record);
+}
+
 /* A request beyond its limit ends with its worker: there is no other way to take
  * it out of a hand that does not let go. */
 static void end_late_request(const struct master *m, const struct child *child, uint64_t now)
@@ -361,6 +375,7 @@ void children_end_late(struct master *m)
     for (size_t i = 0; i < m->n_children; i++) {
         if (!is_worker_running(&m->children[i]))
             continue;
+        tell_slow_request(m, &m->children[i], now);
         end_late_request(m, &m->children[i], now);
         end_late_leaver(&m->children[i], now);
     }
@@ -391,7 +406,8 @@ uint64_t children_due_us(const struct master *m)
     }
     const struct pool_policy policy = engine_pool(m->settings);
     bool needs_looks = m->phase == RUNNING && pool_needs_looks(&policy, (unsigned)workers_running(m));
-    return needs_looks || m->settings->request_limit_ms > 0 ? earlier(due, now + LOOK_US) : due;
+    needs_looks = needs_looks || m->settings->slow_request_ms > 0 || m->settings->request_limit_ms > 0;
+    return needs_looks ? earlier(due, now + LOOK_US) : due;
 }
 
 /* --- the places --- */

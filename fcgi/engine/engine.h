@@ -35,6 +35,7 @@ struct engine_settings {
     int64_t drain_timeout_ms; /* how long requests in hand may go on after SIGTERM */
     int64_t queue_timeout_ms; /* how long a connection may wait before it is shed */
     int64_t max_requests; /* of a worker, give or take a tenth, before another takes its place; 0: no bound */
+    int64_t slow_request_ms;  /* a request that takes longer is told of, once; 0: none is */
     int64_t request_limit_ms; /* a request that takes longer is ended with its worker; 0: no bound */
 };
 
@@ -73,6 +74,8 @@ struct engine_program {
     /* In the master: a worker died with the request in `record->request`. The slot
      * is the process's. NULL: nobody needs to know. */
     void (*worker_died)(struct engine_process *process, const struct scoreboard_record *record);
+    /* In the master: the request that `record` has in hand takes long. NULL: nobody needs to know. */
+    void (*request_slow)(struct engine_process *process, const struct scoreboard_record *record);
     /* Instead of what the roles would provide, in a process that serves one
      * request alone: no instance runs. Before init_worker. May be NULL. */
     int (*init_alone)(struct engine_process *process, struct error *e);

@@ -219,6 +219,28 @@ void scoreboard_end_request(struct scoreboard_record *record)
     atomic_store_explicit(&record->request.started_us, 0, memory_order_seq_cst);
 }
 
+/* A worker writes while we read: what was copied counts if the same request is still in hand. */
+bool scoreboard_copy_request(const struct scoreboard_record *record, struct scoreboard_request *out)
+{
+    enum { TRIES = 4 };
+
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t started = atomic_load_explicit(&record->request.started_us, memory_order_acquire);
+        if (started == 0)
+            return false;
+        memcpy(out, &record->request, sizeof(*out));
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&record->request.started_us, memory_order_relaxed) != started)
+            continue;
+        char *const ends[] = { &out->model[sizeof(out->model) - 1], &out->endpoint[sizeof(out->endpoint) - 1],
+                               &out->request_id[sizeof(out->request_id) - 1] };
+        for (size_t k = 0; k < sizeof(ends) / sizeof(ends[0]); k++)
+            *ends[k] = '\0';
+        return true;
+    }
+    return false;
+}
+
 bool scoreboard_reserve_body(const struct mapping *mapping, struct scoreboard_record *record, uint64_t bytes,
                              uint64_t limit_bytes)
 {
@@ -240,7 +262,8 @@ void scoreboard_release_body(struct scoreboard_record *record)
 
 enum { SHARE_CLAIMED = 1, SHARE_TRIES = 20, SHARE_PAUSE_NS = 20 * 1000 };
 
-static unsigned count_shares(const struct mapping *mapping, const struct scoreboard_record *but, uint64_t share)
+static unsigned count_shares(const struct mapping *mapping, const struct scoreboard_record *but,
+                             uint64_t share)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < mapping->n_records; i++) {

@@ -161,6 +161,9 @@ void scoreboard_begin_request(struct scoreboard_record *record);
 /* The request is no longer in hand: it has ended, has its event, or needs none. */
 void scoreboard_end_request(struct scoreboard_record *record);
 
+/* Copies what is known of the request in hand, while its worker goes on: false if there is none. */
+bool scoreboard_copy_request(const struct scoreboard_record *record, struct scoreboard_request *out);
+
 /* Reserves memory for a body: false if all workers together would then have more
  * than `limit_bytes`. There is no counter that a worker's death could falsify:
  * what is reserved is what the records say. Two that ask for the last of it at

@@ -18,6 +18,7 @@ struct child {
     bool is_old;                      /* runs the program before the last upgrade */
     bool is_leaving;                  /* a worker that was told to end after its request */
     bool is_killed;                   /* by us: its death is no news */
+    uint64_t slow_us;                 /* when the request that was told of as slow began */
     uint64_t leave_by_us;             /* when patience with a leaving one ends */
     uint64_t started_us;
     uint64_t start_at_us; /* not before */

@@ -90,6 +90,34 @@ def test_a_request_below_its_limit_goes_on_while_others_are_ended(start_gateway)
     held.reply()
 
 
+# Slow requests
+
+
+@pytest.mark.parametrize("stage", ["waiting", "streaming"])
+def test_a_slow_request_is_told_of_once_while_it_lasts(start_gateway, stage):
+    gateway = start_gateway(tree(), workers=2, flags=["--slow-request-ms", "1000"])
+    gateway.script("m", "k1", [hang()] if stage == "waiting" else [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    lines = wait_until(lambda: gateway.log_lines("slow_request"), "it is told of")
+    assert len(lines) == 1
+    told = lines[0]
+    assert told["request_id"] == call.request_id and told["model"] == "m" and told["stage"] == stage
+    assert told["endpoint"] == "chat/completions" and told["upstream"] and told["level"] == "warn"
+    assert 1000 <= told["total_ms"] < 5000 and 0 < told["stage_ms"] <= told["total_ms"]
+    time.sleep(1.5)
+    assert len(gateway.log_lines("slow_request")) == 1
+    call.close()
+
+
+def test_requests_that_are_quick_are_not_told_of(start_gateway):
+    gateway = start_gateway(tree(), workers=1, flags=["--slow-request-ms", "1000"])
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        assert gateway.chat("m").status == 200
+    assert gateway.log_lines("slow_request") == []
+
+
 # What children say
 
 

@@ -461,7 +461,7 @@ START_TEST(a_model_has_its_share_of_workers_and_no_more)
     ck_assert(scoreboard_take_share(mapping, &workers[0], MODEL, 2));
     ck_assert(scoreboard_take_share(mapping, &workers[1], MODEL, 2));
     ck_assert(!scoreboard_take_share(mapping, &workers[2], MODEL, 2));
-    ck_assert_uint_eq(workers[2].share, 0); /* a refusal leaves nothing */
+    ck_assert_uint_eq(workers[2].share, 0);                               /* a refusal leaves nothing */
     ck_assert(scoreboard_take_share(mapping, &workers[2], MODEL + 2, 1)); /* another model's */
     scoreboard_release_share(&workers[2]);
     scoreboard_release_share(&workers[0]);
@@ -470,7 +470,8 @@ START_TEST(a_model_has_its_share_of_workers_and_no_more)
 END_TEST
 
 /* Children that ask for it again and again: how many have it is counted outside of it. */
-static void contend(struct scoreboard_record *record, _Atomic int *having, _Atomic int *most, _Atomic int *taken)
+static void contend(struct scoreboard_record *record, _Atomic int *having, _Atomic int *most,
+                    _Atomic int *taken)
 {
     for (int i = 0; i < 3000; i++) {
         if (!scoreboard_take_share(mapping, record, MODEL, 2))
@@ -487,8 +488,7 @@ static void contend(struct scoreboard_record *record, _Atomic int *having, _Atom
 
 START_TEST(who_asks_at_the_same_time_gets_what_there_is)
 {
-    _Atomic int *counts =
-        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    _Atomic int *counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     for (int i = 0; i < N_WORKERS; i++) {
         if (fork() == 0)
