@@ -102,41 +102,60 @@ void in_hand_append_death(const struct router_settings *settings, struct mapping
     spool_close(&spool);
 }
 
-struct span in_hand_upstream(struct in_hand_upstreams *upstreams, const char *run_dir, uint64_t generation,
-                             const struct scoreboard_request *request)
+/* The snapshot of this generation; NULL if its file is gone. */
+static const struct snap_root *snapshot_of(struct in_hand_upstreams *upstreams, uint64_t generation)
 {
-    struct snapshot *snapshot = &upstreams->snapshot;
+    struct snapshot *snapshot = &upstreams->snapshots[generation % IN_HAND_SNAPSHOTS];
     char path[PATH_MAX];
 
-    if (request->upstream == 0 || generation == 0)
-        return span_of("", 0);
-    if (snapshot->root == NULL || snapshot->root->generation != generation) {
-        snapshot_unmap(snapshot);
-        if (snapshot_path(run_dir, generation, path, sizeof(path)) != 0 ||
-            snapshot_map(path, snapshot, NULL) != 0)
-            return span_of("", 0);
-    }
-    return snapshot_upstream_id(snapshot->root, request->upstream);
+    if (snapshot->root != NULL && snapshot->root->generation == generation)
+        return snapshot->root;
+    snapshot_unmap(snapshot);
+    if (generation == 0 || snapshot_path(upstreams->run_dir, generation, path, sizeof(path)) != 0 ||
+        snapshot_map(path, snapshot, NULL) != 0)
+        return NULL;
+    return snapshot->root;
 }
 
-void in_hand_log_slow(struct in_hand_upstreams *upstreams, const char *run_dir,
-                      const struct scoreboard_record *record)
+void in_hand_look(struct in_hand_upstreams *upstreams, const struct scoreboard_record *record,
+                  struct in_hand_look *out)
 {
-    uint64_t generation = atomic_load_explicit(&record->generation, memory_order_relaxed);
-    uint64_t since_us = atomic_load_explicit(&record->since_us, memory_order_relaxed);
-    enum stage stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire);
-    struct scoreboard_request request;
+    uint64_t since = atomic_load_explicit(&record->since_us, memory_order_relaxed);
+    const struct snap_root *root = NULL;
 
-    if (!scoreboard_copy_request(record, &request))
-        return;
+    *out = (struct in_hand_look){
+        .pid = atomic_load_explicit(&record->pid, memory_order_relaxed),
+        .stage = (enum stage)atomic_load_explicit(&record->stage, memory_order_acquire),
+        .requests = atomic_load_explicit(&record->requests, memory_order_relaxed),
+        .generation = atomic_load_explicit(&record->generation, memory_order_relaxed),
+        .upstream = span_of("", 0),
+    };
+    out->has_request = scoreboard_copy_request(record, &out->request);
     uint64_t now = clock_monotonic_us();
+    out->stage_ms = now > since ? (now - since) / US_PER_MS : 0;
+    if (!out->has_request)
+        return;
+    out->age_ms = now > out->request.started_us ? (now - out->request.started_us) / US_PER_MS : 0;
+    if (out->request.upstream != 0)
+        root = snapshot_of(upstreams, out->generation);
+    if (root != NULL)
+        out->upstream = snapshot_upstream_id(root, out->request.upstream);
+}
+
+void in_hand_log_slow(struct in_hand_upstreams *upstreams, const struct scoreboard_record *record)
+{
+    struct in_hand_look look;
+
+    in_hand_look(upstreams, record, &look);
+    if (!look.has_request)
+        return;
     struct json_writer *w = log_begin(LOG_WARN, "slow_request");
-    jw_member_cstr(w, "request_id", request.request_id);
-    jw_member_cstr(w, "endpoint", request.endpoint);
-    log_field_text(w, "model", span_cstr(request.model));
-    jw_member_span(w, "upstream", in_hand_upstream(upstreams, run_dir, generation, &request));
-    jw_member_cstr(w, "stage", stage_name(stage));
-    jw_member_uint(w, "stage_ms", now > since_us ? (now - since_us) / US_PER_MS : 0);
-    jw_member_uint(w, "total_ms", (now - request.started_us) / US_PER_MS);
+    jw_member_cstr(w, "request_id", look.request.request_id);
+    jw_member_cstr(w, "endpoint", look.request.endpoint);
+    log_field_text(w, "model", span_cstr(look.request.model));
+    jw_member_span(w, "upstream", look.upstream);
+    jw_member_cstr(w, "stage", stage_name(look.stage));
+    jw_member_uint(w, "stage_ms", look.stage_ms);
+    jw_member_uint(w, "total_ms", look.age_ms);
     log_end();
 }

@@ -16,19 +16,33 @@ void in_hand_note(struct scoreboard_record *record, const struct request_event *
 void in_hand_append_death(const struct router_settings *settings, struct mapping *mapping, unsigned slot,
                           const struct scoreboard_record *record);
 
-/* The snapshot that upstreams were last found in. Zeroed at first. */
+enum { IN_HAND_SNAPSHOTS = 4 };
+
+/* Snapshots that upstreams were found in, by generation. Zeroed at first. */
 struct in_hand_upstreams {
-    struct snapshot snapshot;
+    const char *run_dir;
+    struct snapshot snapshots[IN_HAND_SNAPSHOTS];
 };
 
-/* The id of the upstream that a request in hand is at, of a worker that uses this
- * generation; "" while it is at none, or the generation's file is gone. Valid until the
- * next call. */
-struct span in_hand_upstream(struct in_hand_upstreams *upstreams, const char *run_dir, uint64_t generation,
-                             const struct scoreboard_request *request);
+/* A worker as the scoreboard shows it to others. */
+struct in_hand_look {
+    int32_t pid; /* 0: nobody has this record */
+    enum stage stage;
+    uint64_t stage_ms;    /* for how long it is there */
+    uint64_t requests;    /* finished */
+    uint64_t generation;  /* of its snapshot */
+    bool has_request;     /* the rest is of one in hand */
+    uint64_t age_ms;      /* since it was taken */
+    struct span upstream; /* the id of the one that was asked last; "": none was, or it is not known any more.
+                             Valid until the next look */
+    struct scoreboard_request request;
+};
+
+/* While the worker goes on. */
+void in_hand_look(struct in_hand_upstreams *upstreams, const struct scoreboard_record *record,
+                  struct in_hand_look *out);
 
 /* In the master: a line of the log about a request that takes long. */
-void in_hand_log_slow(struct in_hand_upstreams *upstreams, const char *run_dir,
-                      const struct scoreboard_record *record);
+void in_hand_log_slow(struct in_hand_upstreams *upstreams, const struct scoreboard_record *record);
 
 #endif

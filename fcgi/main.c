@@ -219,7 +219,8 @@ static void worker_died(struct engine_process *process, const struct scoreboard_
 static void request_slow(struct engine_process *process, const struct scoreboard_record *record)
 {
     static struct in_hand_upstreams upstreams;
-    in_hand_log_slow(&upstreams, process->settings->run_dir, record);
+    upstreams.run_dir = process->settings->run_dir;
+    in_hand_log_slow(&upstreams, record);
 }
 
 static int run_keeper(struct engine_process *process)

@@ -97,21 +97,25 @@ bool health_write_ready(const struct mapping *mapping, bool is_strict, struct bu
 
 /* --- status --- */
 
-static void write_worker(struct json_writer *w, const struct scoreboard_record *record, unsigned slot,
-                         uint64_t now)
+static void write_worker(struct json_writer *w, const struct in_hand_look *look, unsigned slot)
 {
-    int32_t pid = atomic_load_explicit(&record->pid, memory_order_relaxed);
-    uint64_t since = load(&record->since_us);
-
-    if (pid == 0)
-        return;
     jw_begin_object(w);
     jw_member_uint(w, "slot", slot);
-    jw_member_int(w, "pid", pid);
-    jw_member_cstr(w, "stage", stage_name((enum stage)load_flag(&record->stage)));
-    jw_member_uint(w, "stageMs", now > since ? (now - since) / US_PER_MS : 0);
-    jw_member_uint(w, "requests", load(&record->requests));
-    jw_member_uint(w, "generation", load(&record->generation));
+    jw_member_int(w, "pid", look->pid);
+    jw_member_cstr(w, "stage", stage_name(look->stage));
+    jw_member_uint(w, "stageMs", look->stage_ms);
+    jw_member_uint(w, "requests", look->requests);
+    jw_member_uint(w, "generation", look->generation);
+    if (look->has_request) {
+        jw_key(w, "inHand");
+        jw_begin_object(w);
+        jw_member_uint(w, "ageMs", look->age_ms);
+        jw_member_cstr(w, "requestId", look->request.request_id);
+        jw_member_cstr(w, "endpoint", look->request.endpoint);
+        jw_member_cstr(w, "model", look->request.model);
+        jw_member_span(w, "upstream", look->upstream);
+        jw_end_object(w);
+    }
     jw_end_object(w);
 }
 
@@ -130,10 +134,9 @@ static void write_tree(struct json_writer *w, const struct mapping *mapping)
     jw_member_bool(w, "isRefused", load_flag(&mapping->keeper.is_refused) != 0);
 }
 
-void health_write_status(const struct mapping *mapping, struct buf *out)
+void health_write_status(const struct mapping *mapping, struct in_hand_upstreams *upstreams, struct buf *out)
 {
     struct checks checks = make_checks(mapping);
-    uint64_t now = clock_monotonic_us();
     char started[CLOCK_TEXT_BYTES];
     struct json_writer w;
 
@@ -156,8 +159,12 @@ void health_write_status(const struct mapping *mapping, struct buf *out)
     jw_member_uint(&w, "workersCurrent", scoreboard_current(mapping));
     jw_key(&w, "workers");
     jw_begin_array(&w);
-    for (unsigned i = 0; i < mapping->n_records; i++)
-        write_worker(&w, &mapping->workers[i], i, now);
+    for (unsigned i = 0; i < mapping->n_records; i++) {
+        struct in_hand_look look;
+        in_hand_look(upstreams, &mapping->workers[i], &look);
+        if (look.pid != 0)
+            write_worker(&w, &look, i);
+    }
     jw_end_array(&w);
     jw_end_object(&w);
 }

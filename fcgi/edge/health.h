@@ -9,6 +9,7 @@
 
 #include "core/base/buf.h"
 #include "fcgi/engine/mapping.h"
+#include "fcgi/in_hand.h"
 
 /* {"status":"live"} */
 void health_write_live(struct buf *out);
@@ -20,7 +21,8 @@ void health_write_live(struct buf *out);
 bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out);
 
 /* A JSON object: the instance, the version of the tree in force, since when it is and how
- * it came, the checks, the reloads, and each worker with the generation it uses. */
-void health_write_status(const struct mapping *mapping, struct buf *out);
+ * it came, the checks, the reloads, and each worker with the generation it uses and what
+ * it has in hand. */
+void health_write_status(const struct mapping *mapping, struct in_hand_upstreams *upstreams, struct buf *out);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/log/log.h"
 #include "core/telemetry/prometheus.h"
 #include "fcgi/edge/health.h"
+#include "fcgi/edge/status_page.h"
 #include "fcgi/engine/gauges.h"
 
 enum { PAGE_BYTES = OVERFLOW_REPLY_BYTES / 2 - 64 * 1024, PATH_BYTES = 1024 };
@@ -76,7 +77,15 @@ static int write_metrics(struct visit *visit, struct buf *out)
 
 static int write_status(struct visit *visit, struct buf *out)
 {
-    health_write_status(visit->mapping, out);
+    static struct in_hand_upstreams upstreams;
+
+    upstreams.run_dir = router_settings()->engine.run_dir;
+    if (!status_page_is_wanted(record_param(visit->request, "HTTP_ACCEPT"))) {
+        health_write_status(visit->mapping, &upstreams, out);
+        return 200;
+    }
+    status_page_write(visit->mapping, &upstreams, out);
+    visit->media_type = "text/html; charset=utf-8";
     return 200;
 }
 

@@ -191,3 +191,22 @@ def test_while_no_worker_lives_callers_are_told_in_time(start_gateway):
     assert time.monotonic() - begun < 1.1 + SLACK_S
     assert gateway.get("/livez", key=None).status == 200
     assert gateway.get("/readyz", key=None).json()["checks"]["workers"] == "fail"
+
+
+def test_the_status_shows_what_is_in_hand_to_people_and_to_programs(start_gateway):
+    gateway = start_gateway(tree(), workers=2)
+    gateway.script("m", "k1", [head(), data(chat.HELLO), hang()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    held = [worker["inHand"] for worker in gateway.status()["workers"] if "inHand" in worker]
+    assert [(row["model"], row["requestId"], row["endpoint"]) for row in held] == [
+        ("m", call.request_id, "chat/completions")
+    ]
+    assert held[0]["upstream"] and 0 <= held[0]["ageMs"] < 20_000
+    page = gateway.get("/status", key=None, headers={"accept": "text/html,*/*;q=0.8"})
+    assert page.headers["content-type"].startswith("text/html")
+    text = page.body.decode()
+    for part in ("Requests in hand: 1", call.request_id, f"<td>{held[0]['upstream']}</td>", "<td>streaming</td>"):
+        assert part in text, part
+    assert "<script" not in text
+    call.close()

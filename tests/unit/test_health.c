@@ -8,6 +8,7 @@
 #include "core/json/scan.h"
 #include "core/telemetry/prometheus.h"
 #include "fcgi/edge/health.h"
+#include "fcgi/edge/status_page.h"
 #include "fcgi/engine/gauges.h"
 
 enum { N_WORKERS = 4, TEXT_BYTES = 1024 * 1024 };
@@ -15,6 +16,7 @@ enum { N_WORKERS = 4, TEXT_BYTES = 1024 * 1024 };
 static struct arena *arena;
 static struct mapping *mapping;
 static struct buf out;
+static struct in_hand_upstreams upstreams;
 
 static void set_up(void)
 {
@@ -277,7 +279,7 @@ START_TEST(the_status_says_what_is_in_force_since_when_and_how_it_came)
     telemetry_add(&mapping->telemetry, METRIC_CONFIG_RELOAD, RELOAD_PUBSUB, 7);
     mapping->accepted = 12345;
     mapping_put_in_force(mapping, 5, &tree);
-    health_write_status(mapping, &out);
+    health_write_status(mapping, &upstreams, &out);
     expect_json();
     expect("{'program':'llm-router',");
     expect("'instance':'0193-instance','startedAt':'2025-11-29T21:00:00.000000Z','generation':5,"
@@ -290,7 +292,7 @@ END_TEST
 
 START_TEST(without_a_configuration_the_status_names_no_version)
 {
-    health_write_status(mapping, &out);
+    health_write_status(mapping, &upstreams, &out);
     expect_json();
     expect("'generation':0,'version':null,'since':null,'source':null,");
     expect("'workersAlive':0,'workersCurrent':0,'workers':[]}");
@@ -307,11 +309,80 @@ START_TEST(the_status_has_each_living_worker_with_its_generation)
     start_worker(3, 4000000, STAGE_STREAMING);
     mapping->workers[3].requests = 77;
     mapping->workers[3].generation = 5;
-    health_write_status(mapping, &out);
+    health_write_status(mapping, &upstreams, &out);
     expect_json();
     expect("'workersAlive':2,'workersCurrent':1,'workers':["
            "{'slot':0,'pid':100,'stage':'idle','stageMs':0,'requests':0,'generation':4},"
            "{'slot':3,'pid':4000000,'stage':'streaming','stageMs':0,'requests':77,'generation':5}]}");
+}
+END_TEST
+
+static void take_request(unsigned slot, const char *model)
+{
+    struct scoreboard_record *record = &mapping->workers[slot];
+
+    scoreboard_begin_request(record);
+    snprintf(record->request.model, sizeof(record->request.model), "%s", model);
+    strcpy(record->request.endpoint, "chat/completions");
+    strcpy(record->request.request_id, "r-1");
+}
+
+START_TEST(the_status_says_what_a_worker_has_in_hand)
+{
+    start_worker(0, 100, STAGE_WAITING);
+    take_request(0, "gpt \"4\"");
+    health_write_status(mapping, &upstreams, &out);
+    expect_json();
+    expect("'inHand':{'ageMs':0,'requestId':'r-1','endpoint':'chat/completions','model':'gpt \\'4\\'',"
+           "'upstream':''}}");
+}
+END_TEST
+
+static const struct accept_row {
+    const char *accept;
+    bool is_page;
+} accepts[] = {
+    { NULL, false },
+    { "*/*", false },
+    { "application/json", false },
+    { "text/html,application/json;q=0.9", false },
+    { "text/html", true },
+    { "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8", true },
+};
+
+START_TEST(browsers_get_a_page_and_programs_json)
+{
+    ck_assert_msg(status_page_is_wanted(accepts[_i].accept) == accepts[_i].is_page, "%s", accepts[_i].accept);
+}
+END_TEST
+
+START_TEST(what_callers_name_is_escaped_on_the_page)
+{
+    start_worker(0, 100, STAGE_STREAMING);
+    take_request(0, "<script>alert('x\x01\")&</script>");
+    status_page_write(mapping, &upstreams, &out);
+    ck_assert_ptr_null(strstr(text(), "<script"));
+    ck_assert_ptr_nonnull(
+        strstr(text(), "<td>&#60;script&#62;alert(&#39;x?&#34;)&#38;&#60;/script&#62;</td>"));
+    ck_assert_ptr_nonnull(strstr(text(), "Requests in hand: 1"));
+}
+END_TEST
+
+START_TEST(the_page_has_requests_by_age_and_says_what_is_wrong)
+{
+    start_worker(0, 100, STAGE_STREAMING);
+    start_worker(1, 101, STAGE_IDLE);
+    start_worker(2, 102, STAGE_WAITING);
+    take_request(0, "younger");
+    take_request(2, "older");
+    mapping->workers[2].request.started_us -= 90500 * US_PER_MS;
+    status_page_write(mapping, &upstreams, &out);
+    const char *older = strstr(text(), "older"), *younger = strstr(text(), "younger");
+    ck_assert_msg(older != NULL && younger != NULL && older < younger, "%s", text());
+    ck_assert_ptr_nonnull(strstr(text(), "<td class=\"n\">90.5 s</td><td>waiting</td>"));
+    ck_assert_ptr_nonnull(strstr(text(), "Workers: 3"));
+    ck_assert_ptr_nonnull(strstr(text(), "No configuration is in force."));
+    ck_assert_ptr_nonnull(strstr(text(), "The store cannot be read."));
 }
 END_TEST
 
@@ -332,6 +403,11 @@ int main(void)
     tcase_add_test(tcase, the_status_says_what_is_in_force_since_when_and_how_it_came);
     tcase_add_test(tcase, without_a_configuration_the_status_names_no_version);
     tcase_add_test(tcase, the_status_has_each_living_worker_with_its_generation);
+    tcase_add_test(tcase, the_status_says_what_a_worker_has_in_hand);
+    tcase_add_loop_test(tcase, browsers_get_a_page_and_programs_json, 0,
+                        sizeof(accepts) / sizeof(accepts[0]));
+    tcase_add_test(tcase, what_callers_name_is_escaped_on_the_page);
+    tcase_add_test(tcase, the_page_has_requests_by_age_and_says_what_is_wrong);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
