@@ -46,6 +46,7 @@ CTL_SOURCES := $(sort $(filter-out admin/ctl/main.c,$(wildcard admin/ctl/*.c)))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 MIGRATIONS := $(sort $(wildcard sql/[0-9]*.sql))
 VOICES := $(sort $(wildcard voices/*.tsv))
+UNITS := $(sort $(wildcard lighttpd/*.service lighttpd/*.socket))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
 
 # What is compiled is compiled on all processors; how tests share them is in tests/README.md.
@@ -70,7 +71,7 @@ RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
 WEB_SERVER_PACKAGES := lighttpd-mod-openssl nginx apache2-bin caddy # and lighttpd
 TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NODE_PACKAGES) check espeak-ng ffmpeg jq \
-	libfcgi-dev procps prometheus python3-venv spawn-fcgi
+	libfcgi-dev procps prometheus python3-venv spawn-fcgi systemd
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
@@ -203,7 +204,7 @@ replay-programs: $(FUZZ_TARGETS:%=$(BUILD)/replay_%)
 fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
 integration: packages-test programs ## through the web servers, with the official client libraries (TESTS=… selects)
-	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) tests/integration/run $(TESTS)
+	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CONFINED=$(CONFINED) tests/integration/run $(TESTS)
 
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md
 	@BUILD=$(BUILD) PORT=$(PORT) tests/integration/verification admin/VERIFICATION.md
@@ -230,6 +231,10 @@ install: $(PROGRAMS) ## into DESTDIR and PREFIX
 	install -m 755 $(BUILD)/llm-routerctl $(DESTDIR)$(PREFIX)/bin/
 	for page in $(MANUALS); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; \
+	done
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for unit in $(UNITS); do \
+		sed 's|/usr/local/|$(PREFIX)/|' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/} || exit 1; \
 	done
 
 clean: ## remove what was built

@@ -238,6 +238,12 @@ size_t roles_running(const struct master *m)
     return n;
 }
 
+bool children_serve(const struct master *m)
+{
+    const struct counts counts = count_workers(m, clock_monotonic_us());
+    return counts.ready > 0 || atomic_load_explicit(&m->mapping->is_resting, memory_order_relaxed) != 0;
+}
+
 /* --- ends --- */
 
 static bool is_in_hand(const struct scoreboard_record *record)

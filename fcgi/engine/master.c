@@ -18,9 +18,13 @@
 #include "core/base/file.h"
 #include "core/base/memory_secrecy.h"
 #include "core/log/log.h"
+#include "fcgi/engine/notify.h"
 #include "fcgi/engine/pidfile.h"
 
-enum { KILL_AFTER_US = 1000 * 1000 }; /* from SIGQUIT, or a role's SIGTERM at an upgrade, to SIGKILL */
+enum {
+    KILL_AFTER_US = 1000 * 1000, /* from SIGQUIT, or from the end of patience with a role, to SIGKILL */
+    READY_LOOK_US = 20 * 1000,   /* at workers that begin */
+};
 
 /* --- phases --- */
 
@@ -38,6 +42,7 @@ static void drain(struct master *m)
     m->phase = DRAINING;
     m->phase_ends_us = clock_monotonic_us() + (uint64_t)m->settings->drain_timeout_ms * US_PER_MS;
     log_line(LOG_INFO, "draining", "requests in hand have %lld ms", (long long)m->settings->drain_timeout_ms);
+    notify_send("STOPPING=1");
     close_listeners(m);
     children_signal(m, SIGTERM, true);
 }
@@ -48,6 +53,7 @@ static void end_now(struct master *m)
         return;
     m->phase = ENDING;
     m->phase_ends_us = clock_monotonic_us() + KILL_AFTER_US;
+    notify_send("STOPPING=1");
     close_listeners(m);
     children_signal(m, SIGQUIT, true);
 }
@@ -79,6 +85,8 @@ static void take_signals(struct master *m)
             end_now(m);
             break;
         case SIGHUP:
+            notify_reloading();
+            m->is_ready_told = false;
             children_signal(m, SIGHUP, false);
             break;
         case SIGUSR2:
@@ -87,6 +95,21 @@ static void take_signals(struct master *m)
         default:
             break; /* SIGCHLD: reaped after every wake-up; SIGUSR1: nothing, and no reason to die */
         }
+    }
+}
+
+/* The supervisor. */
+static void tell_supervisor(struct master *m)
+{
+    uint64_t now = clock_monotonic_us();
+
+    if (m->phase == RUNNING && m->check == 0 && !m->is_ready_told && children_serve(m)) {
+        m->is_ready_told = true;
+        notify_send("READY=1");
+    }
+    if (m->watchdog_us > 0 && now >= m->watchdog_at_us) {
+        m->watchdog_at_us = now + m->watchdog_us;
+        notify_send("WATCHDOG=1");
     }
 }
 
@@ -99,6 +122,10 @@ static int next_due_ms(const struct master *m)
         due = m->phase_ends_us;
     if (m->check > 0 && m->check_ends_us < due)
         due = m->check_ends_us;
+    if (m->watchdog_us > 0 && m->watchdog_at_us < due)
+        due = m->watchdog_at_us;
+    if (!m->is_ready_told && m->phase == RUNNING && now + READY_LOOK_US < due)
+        due = now + READY_LOOK_US;
     if (due == UINT64_MAX)
         return -1;
     return due <= now ? 0 : (int)((due - now + 999) / 1000);
@@ -122,6 +149,7 @@ static void supervise(struct master *m)
         children_reap(m);
         children_end_late(m);
         upgrade_end_late_check(m);
+        tell_supervisor(m);
         if (m->phase == UPGRADING && roles_running(m) == 0)
             upgrade_exec(m);
         if (m->phase == RUNNING)
@@ -246,6 +274,7 @@ int engine_run(const struct engine_program *program, const struct engine_setting
         .program = program,
         .settings = settings,
         .begun_us = clock_monotonic_us(),
+        .watchdog_us = notify_watchdog_us(),
         .listener = { .fd = -1 },
         .health = { .fd = -1 },
         .signals = -1,

@@ -49,6 +49,9 @@ struct master {
     int signals;            /* signalfd */
     int need;               /* eventfd: the overflow process found somebody waiting */
     struct pool pool;
+    bool is_ready_told;      /* the supervisor knows that we serve */
+    uint64_t watchdog_us;    /* how often it wants to hear of us; 0: never */
+    uint64_t watchdog_at_us; /* when it is to hear next */
     sigset_t handled;
     int pidfile;
     int secrets; /* see environment_seal_kept */
@@ -68,6 +71,9 @@ void children_reap(struct master *m);
 void children_signal(const struct master *m, int signal, bool to_workers);
 size_t children_running(const struct master *m);
 size_t roles_running(const struct master *m);
+
+/* Whether a worker of this program serves, or none need to. */
+bool children_serve(const struct master *m);
 
 /* Kills workers whose requests are too old, and those that do not leave. */
 void children_end_late(struct master *m);

@@ -20,6 +20,7 @@
 #include "core/base/environment.h"
 #include "core/base/version.h"
 #include "core/log/log.h"
+#include "fcgi/engine/notify.h"
 #include "fcgi/engine/pidfile.h"
 
 enum {
@@ -36,8 +37,8 @@ static const char *program_path(void)
 
 static void refuse(struct master *m, const char *why)
 {
-    (void)m;
     log_line(LOG_ERROR, "upgrade_refused", "%s; this program goes on", why);
+    m->is_ready_told = false; /* of which it was told that it reloads */
 }
 
 /* --- what is handed over --- */
@@ -104,6 +105,7 @@ void upgrade_begin(struct master *m)
                  m->phase == DRAINING || m->phase == ENDING ? "the program ends" : "an upgrade is under way");
         return;
     }
+    notify_reloading();
     struct handover handover = describe(m);
     int file = handover_write(&handover, m->program->name, &e);
     if (file < 0) {

@@ -6,6 +6,8 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import chat
 from fastcgi import connect
@@ -26,6 +28,12 @@ def edited(path, edits):
         assert before in text, f"{path.name} has no {before!r}"
         text = text.replace(before, str(after))
     return text
+
+
+def confinement():
+    """What llm-router is run by under the filter of its systemd unit, where CONFINED is set."""
+    unit = ROOT / "lighttpd" / "llm-router.service"
+    return [sys.executable, str(Path(__file__).parent / "confine.py"), str(unit)] if os.environ.get("CONFINED") else []
 
 
 class Gateway:
@@ -125,7 +133,7 @@ class Gateway:
         environment = self.environment() | self._router_environment
         limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
-            [*limit, *self._router_command(), *self._flags],
+            [*limit, *confinement(), *self._router_command(), *self._flags],
             {name: value for name, value in environment.items() if value is not None},
             self.folder / "llm-router.log",
         )
