@@ -230,11 +230,24 @@ size_t children_running(const struct master *m)
     return n;
 }
 
-size_t roles_running(const struct master *m)
+static bool is_role(const struct child *child, bool has_listeners)
+{
+    return child->role != NULL && child->role->has_listeners == has_listeners && child->pid > 0;
+}
+
+void roles_signal(const struct master *m, int signal, bool has_listeners)
+{
+    for (size_t i = 0; i < m->program->n_roles; i++) {
+        if (is_role(&m->children[i], has_listeners))
+            kill(m->children[i].pid, signal);
+    }
+}
+
+size_t roles_running(const struct master *m, bool has_listeners)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->program->n_roles; i++)
-        n += m->children[i].pid > 0 ? 1 : 0;
+        n += is_role(&m->children[i], has_listeners) ? 1 : 0;
     return n;
 }
 
@@ -389,7 +402,7 @@ void children_end_late(struct master *m)
 
 static size_t workers_running(const struct master *m)
 {
-    return children_running(m) - roles_running(m);
+    return children_running(m) - roles_running(m, false) - roles_running(m, true);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)

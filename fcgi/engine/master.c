@@ -22,7 +22,7 @@
 #include "fcgi/engine/pidfile.h"
 
 enum {
-    KILL_AFTER_US = 1000 * 1000, /* from SIGQUIT, or from the end of patience with a role, to SIGKILL */
+    KILL_AFTER_US = 1000 * 1000, /* from SIGQUIT to SIGKILL */
     READY_LOOK_US = 20 * 1000,   /* at workers that begin */
 };
 
@@ -66,7 +66,11 @@ static void lose_patience(struct master *m)
         end_now(m);
         return;
     }
-    children_signal(m, SIGKILL, m->phase == ENDING);
+    if (m->phase == UPGRADING) {
+        upgrade_lose_patience(m);
+        return;
+    }
+    children_signal(m, SIGKILL, true);
     m->phase_ends_us = clock_monotonic_us() + KILL_AFTER_US;
 }
 
@@ -150,8 +154,8 @@ static void supervise(struct master *m)
         children_end_late(m);
         upgrade_end_late_check(m);
         tell_supervisor(m);
-        if (m->phase == UPGRADING && roles_running(m) == 0)
-            upgrade_exec(m);
+        if (m->phase == UPGRADING)
+            upgrade_go_on(m);
         if (m->phase == RUNNING)
             children_keep(m);
         else if (clock_monotonic_us() >= m->phase_ends_us)

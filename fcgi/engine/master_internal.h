@@ -27,7 +27,7 @@ struct child {
 
 enum phase {
     RUNNING,
-    UPGRADING, /* the roles are told to end; then the successor takes over */
+    UPGRADING, /* the roles end; then the successor takes over */
     DRAINING,
     ENDING,
 };
@@ -46,6 +46,7 @@ struct master {
     uint64_t begun_us;      /* monotonic: this master began, or took over */
     pid_t check;            /* the successor on trial; 0: none is */
     uint64_t check_ends_us; /* when patience with it ends */
+    bool is_last_told;      /* in UPGRADING: to end, the roles that are the last to */
     int signals;            /* signalfd */
     int need;               /* eventfd: the overflow process found somebody waiting */
     struct pool pool;
@@ -70,7 +71,9 @@ void children_reap(struct master *m);
 
 void children_signal(const struct master *m, int signal, bool to_workers);
 size_t children_running(const struct master *m);
-size_t roles_running(const struct master *m);
+/* Roles, by whether callers or probes connect to them. */
+void roles_signal(const struct master *m, int signal, bool has_listeners);
+size_t roles_running(const struct master *m, bool has_listeners);
 
 /* Whether a worker of this program serves, or none need to. */
 bool children_serve(const struct master *m);
@@ -92,8 +95,11 @@ bool upgrade_take_check(struct master *m, pid_t pid, int status);
 /* Ends a trial that takes too long. */
 void upgrade_end_late_check(struct master *m);
 
-/* Becomes the successor, once no role is left. Returns only if that fails. */
-void upgrade_exec(struct master *m);
+/* In UPGRADING: ends the roles, and becomes the successor when none is left. */
+void upgrade_go_on(struct master *m);
+
+/* Kills roles that do not end. */
+void upgrade_lose_patience(struct master *m);
 
 /* In the successor: takes over. `*is_same_mapping`: the scoreboard is the one before. */
 int upgrade_adopt(struct master *m, int file, struct handover *out, bool *is_same_mapping, struct error *e);

@@ -140,7 +140,8 @@ bool upgrade_take_check(struct master *m, pid_t pid, int status)
             return true;
         m->phase = UPGRADING;
         m->phase_ends_us = clock_monotonic_us() + ROLES_US;
-        children_signal(m, SIGTERM, false);
+        m->is_last_told = false;
+        roles_signal(m, SIGTERM, false);
         return true;
     }
     if (WIFSIGNALED(status))
@@ -161,7 +162,7 @@ void upgrade_end_late_check(struct master *m)
 
 /* --- the exec --- */
 
-void upgrade_exec(struct master *m)
+static void become_successor(struct master *m)
 {
     struct error e;
 
@@ -180,6 +181,26 @@ void upgrade_exec(struct master *m)
     handover_free(&handover);
     refuse(m, e.text);
     m->phase = RUNNING;
+}
+
+/* Who answers callers and probes goes last: others may take their time. */
+void upgrade_go_on(struct master *m)
+{
+    if (roles_running(m, false) > 0)
+        return;
+    if (!m->is_last_told) {
+        m->is_last_told = true;
+        m->phase_ends_us = clock_monotonic_us() + ROLES_US;
+        roles_signal(m, SIGTERM, true);
+    }
+    if (roles_running(m, true) == 0)
+        become_successor(m);
+}
+
+void upgrade_lose_patience(struct master *m)
+{
+    roles_signal(m, SIGKILL, m->is_last_told);
+    m->phase_ends_us = clock_monotonic_us() + ROLES_US;
 }
 
 /* --- the successor --- */

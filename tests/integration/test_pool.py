@@ -49,7 +49,7 @@ def burst(gateway, callers, count):
 def test_on_demand_there_are_none_until_somebody_comes_and_none_long_after(start):
     gateway = start("--pm", "ondemand", "--idle-timeout-ms", "500", workers=8)
     wait_until(lambda: gateway.workers() == set(), "those that put the tree in force have left", 20)
-    assert sorted(gateway.router.roles().values()) == ["keeper", "overflow"]
+    assert sorted(gateway.router.roles().values()) == ["keeper", "overflow", "shipper"]
     assert gateway.get("/readyz", key=None).json()["checks"]["workers"] == "ok", "they rest"
     begun = time.monotonic()
     assert gateway.chat("m").status == 200

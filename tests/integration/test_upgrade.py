@@ -92,7 +92,7 @@ def test_twenty_upgrades_leave_nothing_behind(start):
     for n in range(20):
         gateway.upgrade(f"0.1.{n % 2}")
         assert gateway.chat("m").status == 200
-    wait_until(lambda: sorted(gateway.router.roles().values()) == ["keeper", "overflow", "worker"], "one of each")
+    wait_until(lambda: sorted(gateway.router.roles().values()) == ["keeper", "overflow", "shipper", "worker"], "one of each")
     assert gateway.router.zombies() == []
     if CAN_LOOK_INSIDE:
         assert gateway.descriptors() == descriptors
@@ -175,7 +175,7 @@ def test_a_program_that_is_gone_after_its_check_leaves_the_old_one_in_charge(sta
     put(gateway.program, b'#!/bin/sh\nrm "$0"\nexit 0\n')
     gateway.signal_upgrade()
     assert "cannot be run" in gateway.wait_refused()
-    wait_until(lambda: sorted(gateway.router.roles().values()) == ["keeper", "overflow", "worker", "worker"],
+    wait_until(lambda: sorted(gateway.router.roles().values()) == ["keeper", "overflow", "shipper", "worker", "worker"],
                "all roles are back")  # fmt: skip
     assert gateway.chat("m").status == 200
     assert gateway.holder_of_lock() == gateway.router.pid

@@ -23,9 +23,9 @@ static void listen_at(const char *name)
     if (name[0] == '@')
         address.sun_path[0] = '\0';
     supervisor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    ck_assert_int_eq(
-        bind(supervisor, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
-        0);
+    ck_assert_int_eq(bind(supervisor, (struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
+                     0);
     setenv("NOTIFY_SOCKET", name, 1);
 }
 
