@@ -97,6 +97,16 @@ int environment_keep_secrets(struct error *e)
     return kept_fd >= 0 ? 0 : error_set(e, ERR_SYSTEM, "memfd_create: %s", strerror(errno));
 }
 
+/* Nothing in the environment points to it any more. */
+static void forget_restored(void)
+{
+    if (restored.text != NULL)
+        explicit_bzero(restored.text, restored.len);
+    free(restored.text);
+    restored.text = NULL;
+    restored.len = 0;
+}
+
 /* Out of the environment goes what was put there and nobody took. */
 static void remove_untaken(void)
 {
@@ -112,8 +122,7 @@ static void remove_untaken(void)
         unsetenv(name);
         free(name);
     }
-    if (restored.text != NULL)
-        explicit_bzero(restored.text, restored.len);
+    forget_restored();
 }
 
 int environment_seal_kept(void)
@@ -131,7 +140,7 @@ void environment_close_kept(void)
     kept_fd = -1;
 }
 
-/* All of it into memory of ours. */
+/* All of it into memory of ours, checked. */
 static int read_kept(int fd, struct error *e)
 {
     struct stat st;
@@ -147,6 +156,11 @@ static int read_kept(int fd, struct error *e)
         return error_set(e, ERR_SYSTEM, "the secrets that were handed on cannot be read");
     if (restored.len > 0 && restored.text[restored.len - 1] != '\0')
         return error_set(e, ERR_FORMAT, "the secrets that were handed on break off");
+    for (const char *at = restored.text; at < restored.text + restored.len; at += strlen(at) + 1) {
+        const char *equals = strchr(at, '=');
+        if (equals == NULL || equals == at)
+            return error_set(e, ERR_FORMAT, "the secrets that were handed on are none");
+    }
     return 0;
 }
 
@@ -158,13 +172,10 @@ int environment_restore_secrets(int fd, struct error *e)
         r = environment_keep_secrets(e);
     if (r == 0 && file_write_all(kept_fd, restored.text, restored.len) != 0)
         r = error_set(e, ERR_SYSTEM, "cannot keep secrets: %s", strerror(errno));
-    for (char *at = restored.text; r == 0 && at < restored.text + restored.len; at += strlen(at) + 1) {
-        const char *equals = strchr(at, '=');
-        if (equals == NULL || equals == at)
-            r = error_set(e, ERR_FORMAT, "the secrets that were handed on are none");
-        else
-            putenv(at);
-    }
+    if (r != 0)
+        forget_restored();
+    for (char *at = restored.text; at < restored.text + restored.len; at += strlen(at) + 1)
+        putenv(at);
     close(fd);
     return r;
 }

@@ -3,6 +3,7 @@
 import os
 import signal
 import struct
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from processes import CAN_LOOK_INSIDE, wait_until
 from scripts import answer, data, end, hang, head, pause
 from tree import Tree, hostile, model
 from upgradable import UpgradableGateway, build, put
+from upstream import SilentPort
 
 STREAMS = int(os.environ.get("UPGRADE_STREAMS", "200"))
 
@@ -253,4 +255,29 @@ def test_workers_of_both_programs_may_be_killed_meanwhile(start):
     assert b"[DONE]" not in call.reply().body
     assert gateway.event(call)["end"] == "worker_died"
     wait_until(lambda: len(gateway.workers()) == 4 and not gateway.workers() & old, "new ones are there", 20)
+    assert gateway.chat("m").status == 200
+
+
+def test_probes_are_answered_while_the_shipper_takes_its_time(start):
+    """A receiver that never answers holds what is to be brought away before the shipper ends."""
+    receiver = SilentPort()
+    gateway = start(router_environment={"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{receiver.port}"})
+    assert gateway.chat("m").status == 200
+    time.sleep(1.5)  # the shipper has begun with it
+    slowest, stop = [0.0], threading.Event()
+
+    def probe():
+        while not stop.is_set():
+            begun = time.monotonic()
+            gateway.status()
+            slowest[0] = max(slowest[0], time.monotonic() - begun)
+            time.sleep(0.05)
+
+    prober = threading.Thread(target=probe)
+    prober.start()
+    gateway.upgrade("0.1.1")
+    stop.set()
+    prober.join(20)
+    receiver.stop()
+    assert slowest[0] < 2.5, f"a probe has waited for {slowest[0]:.3f} s"
     assert gateway.chat("m").status == 200
