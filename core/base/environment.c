@@ -156,9 +156,9 @@ static int read_kept(int fd, struct error *e)
         return error_set(e, ERR_SYSTEM, "the secrets that were handed on cannot be read");
     if (restored.len > 0 && restored.text[restored.len - 1] != '\0')
         return error_set(e, ERR_FORMAT, "the secrets that were handed on break off");
-    for (const char *at = restored.text; at < restored.text + restored.len; at += strlen(at) + 1) {
-        const char *equals = strchr(at, '=');
-        if (equals == NULL || equals == at)
+    for (size_t at = 0; at < restored.len; at += strlen(restored.text + at) + 1) {
+        const char *entry = restored.text + at, *equals = strchr(entry, '=');
+        if (equals == NULL || equals == entry)
             return error_set(e, ERR_FORMAT, "the secrets that were handed on are none");
     }
     return 0;
@@ -174,8 +174,8 @@ int environment_restore_secrets(int fd, struct error *e)
         r = error_set(e, ERR_SYSTEM, "cannot keep secrets: %s", strerror(errno));
     if (r != 0)
         forget_restored();
-    for (char *at = restored.text; at < restored.text + restored.len; at += strlen(at) + 1)
-        putenv(at);
+    for (size_t at = 0; at < restored.len; at += strlen(restored.text + at) + 1)
+        putenv(restored.text + at);
     close(fd);
     return r;
 }
