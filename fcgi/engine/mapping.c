@@ -156,7 +156,7 @@ int mapping_view(const char *run_dir, const char *program, const struct mapping 
 int mapping_adopt(const char *run_dir, const char *program, unsigned n_records, struct mapping **out,
                   struct error *e)
 {
-    struct mapping *mapping;
+    struct mapping *mapping = NULL;
     int r = map_existing(run_dir, program, true, &mapping, e);
     if (r != 0)
         return r;

@@ -9,6 +9,7 @@ import time
 import pytest
 
 import chat
+from administrator import Admin, ask_directly
 from load import Ask, Front, closed_loop, open_loop
 from processes import CAN_LOOK_INSIDE, wait_until
 from scripts import answer, data, end, hang, head, pause
@@ -256,6 +257,22 @@ def test_workers_of_both_programs_may_be_killed_meanwhile(start):
     assert gateway.event(call)["end"] == "worker_died"
     wait_until(lambda: len(gateway.workers()) == 4 and not gateway.workers() & old, "new ones are there", 20)
     assert gateway.chat("m").status == 200
+
+
+def test_the_administrators_program_is_replaced_in_the_same_way(start):
+    gateway = start()
+    admin = Admin(gateway)
+    admin.wait_for_socket()
+    try:
+        pid = admin.process.pid
+        for n in range(1, 3):
+            admin.process.signal(signal.SIGUSR2)
+            wait_until(lambda n=n: admin.process.log_text().count('"upgraded"') == n, "it is replaced")
+            assert ask_directly(admin, path="/api/admin/status")[0] == 200
+        assert admin.process.pid == pid and admin.process.is_running()
+        wait_until(lambda: list(admin.process.roles().values()).count("worker") == 2, "the old ones have left")
+    finally:
+        admin.process.stop()
 
 
 def test_probes_are_answered_while_the_shipper_takes_its_time(start):

@@ -682,6 +682,49 @@ START_TEST(a_worker_that_begins_takes_up_what_was_published_before)
 }
 END_TEST
 
+static pid_t leaver;
+
+static bool is_leaver_gone(void)
+{
+    return !is_worker(leaver);
+}
+
+/* What the master sends to a worker that another takes the place of. */
+START_TEST(a_worker_that_is_told_to_leave_ends_its_request_and_takes_no_other)
+{
+    settings.workers = 1;
+    pid_t master = start_master();
+    leaver = ask_pid();
+    int in_hand = ask_slowly("500"), waiting = ask("X", "1");
+
+    kill(leaver, SIGUSR1);
+    ck_assert_int_eq(read_pid(in_hand), leaver);
+    ck_assert_int_ne(read_pid(waiting), leaver); /* though it was there before */
+    expect_soon(is_leaver_gone, 3000);
+    expect_soon(is_every_worker_idle, 3000);
+    ck_assert_uint_eq(telemetry_get(&board->telemetry, METRIC_WORKER_DEATHS, 0), 0);
+    stop_master(master);
+}
+END_TEST
+
+START_TEST(a_signal_for_the_master_that_a_child_gets_changes_nothing)
+{
+    pid_t master = start_master();
+    int fd = ask_slowly("300");
+
+    for (unsigned i = 0; i < board->n_records; i++) {
+        if (board->workers[i].pid > 0)
+            kill(board->workers[i].pid, SIGUSR2);
+    }
+    kill(shared->role_pid, SIGUSR2);
+    ck_assert(is_worker(read_pid(fd)));
+    expect_soon(is_every_worker_idle, 2000);
+    ck_assert_int_eq(shared->worker_starts, 2);
+    ck_assert_int_eq(shared->role_starts, 1);
+    stop_master(master);
+}
+END_TEST
+
 START_TEST(sigterm_lets_a_request_in_hand_finish_and_no_new_one_in)
 {
     struct stat st;
@@ -1067,6 +1110,8 @@ int main(void)
                         sizeof(log_losses) / sizeof(log_losses[0]));
     tcase_add_test(tcase, a_hangup_reaches_the_roles_and_leaves_workers_alone);
     tcase_add_test(tcase, workers_take_up_what_a_role_publishes_between_two_requests);
+    tcase_add_test(tcase, a_worker_that_is_told_to_leave_ends_its_request_and_takes_no_other);
+    tcase_add_test(tcase, a_signal_for_the_master_that_a_child_gets_changes_nothing);
     tcase_add_test(tcase, a_worker_that_begins_takes_up_what_was_published_before);
     tcase_add_test(tcase, sigterm_lets_a_request_in_hand_finish_and_no_new_one_in);
     tcase_add_loop_test(tcase, sigterm_turns_away_who_will_not_be_served, 0,
