@@ -94,4 +94,4 @@ def confine(unit):
 
 if __name__ == "__main__":
     confine(sys.argv[1])
-    os.execv(sys.argv[2], sys.argv[2:])
+    os.execvp(sys.argv[2], sys.argv[2:])

@@ -10,6 +10,7 @@ import pytest
 
 import chat
 from administrator import Admin, ask_directly
+from front_ends import ActivatedGateway, SpawnedGateway
 from load import Ask, Front, closed_loop, open_loop
 from processes import CAN_LOOK_INSIDE, wait_until
 from scripts import answer, data, end, hang, head, pause
@@ -257,6 +258,23 @@ def test_workers_of_both_programs_may_be_killed_meanwhile(start):
     assert gateway.event(call)["end"] == "worker_died"
     wait_until(lambda: len(gateway.workers()) == 4 and not gateway.workers() & old, "new ones are there", 20)
     assert gateway.chat("m").status == 200
+
+
+@pytest.mark.parametrize("kind", [SpawnedGateway, ActivatedGateway])
+def test_a_socket_that_another_program_owns_is_kept(start_gateway, kind):
+    gateway = start_gateway(tree(), kind=kind, workers=2)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    gateway.script("slow", "k2", SLOW_STREAM)
+    call = gateway.begin("slow", stream=True)
+    call.read_until("w1")
+    for n in range(1, 4):
+        gateway.router.signal(signal.SIGUSR2)
+        wait_until(lambda n=n: len(gateway.log_lines("upgraded")) == n, "it is replaced")
+        assert gateway.chat("m").status == 200
+    reply = call.reply()
+    assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
+    wait_until(lambda: len(gateway.workers()) == 2, "the old ones have left")
+    assert deaths(gateway) == []
 
 
 def test_the_administrators_program_is_replaced_in_the_same_way(start):
