@@ -195,6 +195,8 @@ void keeper_serve(struct engine_process *process, const struct router_shared *sh
     enum reload_source source = RELOAD_TTL; /* the reason for the next one */
 
     keeper_report_init(&k.report, process->mapping, store);
+    if (atomic_load_explicit(&process->mapping->generation, memory_order_relaxed) == 0)
+        snapshot_remove_all(process->settings->run_dir);
     while (!engine_is_stopping()) {
         enum reload_source heard = source_of(store_listen(store));
         if (heard > source)

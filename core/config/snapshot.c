@@ -1,9 +1,11 @@
 #include "core/config/snapshot.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +29,19 @@ int snapshot_write(const char *run_dir, struct span image, struct error *e)
     if (snapshot_path(run_dir, root.generation, path, sizeof(path)) != 0)
         return error_set(e, ERR_LIMIT, "the path %.200s… is too long", run_dir);
     return file_replace(path, image, SNAPSHOT_MODE, e);
+}
+
+void snapshot_remove_all(const char *run_dir)
+{
+    DIR *dir = opendir(run_dir);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, "snapshot.", strlen("snapshot.")) == 0)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir != NULL)
+        closedir(dir);
 }
 
 int snapshot_map(const char *path, struct snapshot *out, struct error *e)

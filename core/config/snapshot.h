@@ -127,6 +127,10 @@ int snapshot_path(const char *run_dir, uint64_t generation, char *out, size_t ro
 /* Writes a compiled image to its place, whole or not at all, mode 0640. ERR_SYSTEM, ERR_LIMIT. */
 int snapshot_write(const char *run_dir, struct span image, struct error *e);
 
+/* Removes all of them from RUN_DIR: an instance that begins anew counts from 1, and would
+ * never come to what an earlier one has left. Who has one mapped keeps it. */
+void snapshot_remove_all(const char *run_dir);
+
 /* Maps the file and applies snapshot_check. ERR_NOT_FOUND, ERR_FORMAT, ERR_SYSTEM. */
 int snapshot_map(const char *path, struct snapshot *out, struct error *e);
 void snapshot_unmap(struct snapshot *snapshot);

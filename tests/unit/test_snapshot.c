@@ -240,6 +240,31 @@ static char *copy_image(size_t len)
     return copy;
 }
 
+START_TEST(what_an_earlier_instance_has_left_is_removed_and_nothing_else)
+{
+    static const struct {
+        const char *name;
+        bool is_left;
+    } files[] = {
+        { "snapshot.1", false },    { "snapshot.4711", false }, { "snapshot.7.new.123", false },
+        { "llm-router.map", true }, { "my-snapshot.1", true },
+    };
+    char dir[] = "/tmp/test_snapshot.XXXXXX";
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        ck_assert_int_eq(
+            file_replace(arena_printf(arena, "%s/%s", dir, files[i].name), span_cstr("x"), 0600, NULL), 0);
+    snapshot_remove_all(dir);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        bool is_left = access(arena_printf(arena, "%s/%s", dir, files[i].name), F_OK) == 0;
+        ck_assert_msg(is_left == files[i].is_left, "%s", files[i].name);
+    }
+    snapshot_remove_all("/nowhere/at/all");
+    ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
+}
+END_TEST
+
 START_TEST(an_image_cut_anywhere_is_refused_even_if_its_size_is_made_to_fit)
 {
     for (size_t len = sizeof(struct snap_root); len < image.len; len++) {
@@ -422,6 +447,7 @@ int main(void)
     tcase_add_test(tests, an_image_without_models_and_callers_finds_nothing);
     tcase_add_test(tests, a_model_that_speaks_has_the_voices_that_are_recommended_for_it);
     tcase_add_test(tests, what_is_written_is_what_is_mapped);
+    tcase_add_test(tests, what_an_earlier_instance_has_left_is_removed_and_nothing_else);
     tcase_add_test(tests, an_image_cut_anywhere_is_refused_even_if_its_size_is_made_to_fit);
     tcase_add_test(tests, no_flipped_bit_makes_an_accepted_image_read_outside_itself);
     tcase_add_test(tests, every_reference_that_leads_outside_is_refused);
