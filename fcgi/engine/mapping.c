@@ -158,7 +158,7 @@ int mapping_adopt(const char *run_dir, const char *program, unsigned n_records, 
 {
     struct mapping *mapping = NULL;
     int r = map_existing(run_dir, program, true, &mapping, e);
-    if (r != 0)
+    if (mapping == NULL)
         return r;
     if (mapping->n_records < n_records) {
         r = error_set(e, ERR_FORMAT, "%s.map has %u records, %u are needed", program, mapping->n_records,
