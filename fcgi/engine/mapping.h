@@ -21,7 +21,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 8,
+    MAPPING_LAYOUT = 9,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
