@@ -81,7 +81,9 @@ def test_a_page_of_another_site_changes_nothing(admin, params):
             user = {"REMOTE_USER": EMAIL} if ask is ask_as_user else {}
             status, _, text = ask(admin, method, path, b"{}", HTTP_HOST=HERE, HTTP_IF_MATCH="*", **user, **params)
             assert (status, json.loads(text)["error"]) == (403, "FORBIDDEN"), (method, path, text)
-    assert admin.gateway.store.contents() == before
+    after = admin.gateway.store.contents()  # an empty file may have come meanwhile: the spool's first
+    assert after.keys() >= before.keys()
+    assert not [name for name, content in after.items() if content != before.get(name, b"")]
 
 
 @pytest.mark.parametrize("params", OURS, ids=str)
