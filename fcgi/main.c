@@ -153,8 +153,20 @@ static void await_first_look(const struct mapping *mapping, uint64_t begun_us)
         nanosleep(&pause, NULL);
 }
 
+/* Limits are counted in Redis where there is one; it is connected to when one is asked for. */
+static int prepare_admission(struct engine_process *process, struct error *e)
+{
+    int r = redis_client_open(&shared.place, &worker.admit.redis, e);
+    worker.admit.shared = &process->mapping->admit;
+    worker.admit.leases = scoreboard_leases(process->mapping);
+    worker.admit.lease = &process->record->lease;
+    return r == ERR_NOT_FOUND ? 0 : r;
+}
+
 static int init_worker(struct engine_process *process, struct error *e)
 {
+    if (prepare_admission(process, e) != 0)
+        return ERR_FORMAT;
     if (!settings.is_cgi) /* which is its own keeper */
         store_place_wipe(&shared.place);
     otlp_settings_wipe(&shared.otlp);

@@ -10,6 +10,7 @@
 
 #include "core/admit/addresses.h"
 #include "core/admit/admins.h"
+#include "core/admit/admit.h"
 #include "core/base/arena.h"
 #include "core/config/snapshot.h"
 #include "core/crypto/envelope.h"
@@ -65,6 +66,7 @@ struct router_worker {
     struct exchange_client *client;
     struct spool_plan spool_plan;
     struct spool spool;
+    struct admit admit;
     struct arena *arena; /* of the request in hand */
     struct snapshot snapshot;
     struct arena *snapshot_arena; /* of one that came from no file; else NULL */

@@ -1,11 +1,13 @@
 /* caller-key add, list and revoke. */
 #include <openssl/crypto.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "admin/ctl/change.h"
 #include "core/base/buf.h"
 #include "core/base/clock.h"
 #include "core/config/caller_keys.h"
+#include "core/config/members.h"
 #include "core/json/scan.h"
 
 enum { ROW_LIMIT_BYTES = 1024 * 1024 };
@@ -61,7 +63,40 @@ static int compose_addition(const struct invocation *call, struct session *sessi
     return CTL_OK;
 }
 
-/* {"id", "owner", "models"} of the options; "a,b" becomes a list. */
+/* What is no number goes as it was given, for the check to say so. */
+static void write_limits(const struct invocation *call, struct json_writer *w)
+{
+    static const struct {
+        enum ctl_option option;
+        const char *member;
+    } rows[] = {
+        { OPTION_CONCURRENCY, "concurrency" },
+        { OPTION_REQUESTS_PER_MINUTE, "requestsPerMinute" },
+        { OPTION_TOKENS_PER_MINUTE, "tokensPerMinute" },
+    };
+    bool has_begun = false;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *value = call->options[rows[i].option];
+        if (value == NULL)
+            continue;
+        if (!has_begun) {
+            jw_key(w, "limits");
+            jw_begin_object(w);
+        }
+        has_begun = true;
+        char *end;
+        long long number = strtoll(value, &end, 10);
+        if (end != value && *end == '\0')
+            jw_member_int(w, rows[i].member, number);
+        else
+            jw_member_cstr(w, rows[i].member, value);
+    }
+    if (has_begun)
+        jw_end_object(w);
+}
+
+/* {"id", "owner", "models", "limits"} of the options; "a,b" becomes a list. */
 static struct span write_wanted(const struct invocation *call)
 {
     struct json_writer w;
@@ -80,6 +115,7 @@ static struct span write_wanted(const struct invocation *call)
             jw_cstr(&w, name);
         jw_end_array(&w);
     }
+    write_limits(call, &w);
     jw_end_object(&w);
     struct span out = span_of(arena_span(call->arena, buf_span(&text)), text.len);
     buf_free(&text);
@@ -178,7 +214,23 @@ static const char *models_of(const struct invocation *call, const struct caller_
     return out;
 }
 
-/* ID, owner, models and time, by tabs; "-" where there is none, "*" for all models. */
+/* "concurrency=10,tokensPerMinute=1000"; "-": there are none. */
+static const char *limits_of(const struct invocation *call, const struct caller_key *key)
+{
+    struct members limits = { .count = 0 };
+    const char *out = "";
+
+    if (key->limits.ptr != NULL)
+        limits = members_read(key->limits, call->arena);
+    for (size_t i = 0; i < limits.count; i++) {
+        struct span name = limits.items[i].name, value = limits.items[i].value;
+        out = arena_printf(call->arena, "%s%s%.*s=%.*s", out, i > 0 ? "," : "", (int)name.len, name.ptr,
+                           (int)value.len, value.ptr);
+    }
+    return limits.count > 0 ? out : "-";
+}
+
+/* ID, owner, models, time and limits, by tabs; "-" where there is none, "*" for all models. */
 int ctl_caller_key_list(const struct invocation *call)
 {
     struct session session = { 0 };
@@ -199,8 +251,10 @@ int ctl_caller_key_list(const struct invocation *call)
             status = fail(call, r, value.raw, NULL, "");
     }
     for (size_t i = 0; status == CTL_OK && i < n; i++)
-        status = ctl_printf(call, "%s\t%s\t%s\t%s\n", keys[i].id, keys[i].owner == NULL ? "-" : keys[i].owner,
-                            models_of(call, &keys[i]), keys[i].created_at == NULL ? "-" : keys[i].created_at);
+        status = ctl_printf(call, "%s\t%s\t%s\t%s\t%s\n", keys[i].id,
+                            keys[i].owner == NULL ? "-" : keys[i].owner, models_of(call, &keys[i]),
+                            keys[i].created_at == NULL ? "-" : keys[i].created_at,
+                            limits_of(call, &keys[i]));
     session_close(&session);
     return status;
 }

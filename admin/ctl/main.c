@@ -40,6 +40,9 @@ static const struct option_row {
     [OPTION_ID] = { "id", "ID", "the caller key's name" },
     [OPTION_OWNER] = { "owner", "TEXT", "whose key it is" },
     [OPTION_MODELS] = { "models", "NAME,…", "the only models it may use; else all" },
+    [OPTION_CONCURRENCY] = { "concurrency", "N", "requests it may have in hand at the same time" },
+    [OPTION_REQUESTS_PER_MINUTE] = { "requests-per-minute", "N", "requests it may make" },
+    [OPTION_TOKENS_PER_MINUTE] = { "tokens-per-minute", "N", "tokens it may use, read and written" },
     [OPTION_DATABASE_URL_FILE] = { "database-url-file", "FILE",
                                    "holds the address of Postgres; else DATABASE_URL or DATABASE_URL_FILE" },
     [OPTION_GRANT_TO] = { "grant-to", "ROLE", "the role of the programs gets what they need of the tables" },
@@ -60,6 +63,8 @@ static const struct option_row {
 };
 
 #define STORE_OPTIONS BIT(OPTION_STATE_DIR)
+#define LIMIT_OPTIONS \
+    (BIT(OPTION_CONCURRENCY) | BIT(OPTION_REQUESTS_PER_MINUTE) | BIT(OPTION_TOKENS_PER_MINUTE))
 #define MAY_REPEAT BIT(OPTION_SPEECH_MODEL)
 
 static const struct command {
@@ -148,7 +153,7 @@ static const struct command {
     { { "caller-key", "add" },
       NULL,
       "make a caller's key and print it, this once",
-      BIT(OPTION_ID) | BIT(OPTION_OWNER) | BIT(OPTION_MODELS) | STORE_OPTIONS,
+      BIT(OPTION_ID) | BIT(OPTION_OWNER) | BIT(OPTION_MODELS) | LIMIT_OPTIONS | STORE_OPTIONS,
       BIT(OPTION_ID),
       ctl_caller_key_add },
     { { "caller-key", "list" }, NULL, "list the caller keys", STORE_OPTIONS, 0, ctl_caller_key_list },

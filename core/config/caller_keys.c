@@ -56,6 +56,7 @@ static struct caller_key key_of(struct span row, struct arena *arena)
 {
     struct members members = members_read(row, arena);
     const struct member *models = members_find(&members, span_cstr("models"));
+    const struct member *limits = members_find(&members, span_cstr("limits"));
     struct caller_key key = {
         .id = text_member(&members, "id", arena),
         .owner = text_member(&members, "owner", arena),
@@ -63,6 +64,8 @@ static struct caller_key key_of(struct span row, struct arena *arena)
     };
     if (models != NULL)
         key.models = models->value;
+    if (limits != NULL)
+        key.limits = limits->value;
     memcpy(key.fingerprint, text_member(&members, "sha256", arena), CALLER_KEY_FINGERPRINT_DIGITS);
     return key;
 }
@@ -267,6 +270,10 @@ void caller_key_write(const struct caller_key *key, struct json_writer *w)
     if (key->models.ptr != NULL) {
         jw_key(w, "models");
         jw_raw(w, key->models);
+    }
+    if (key->limits.ptr != NULL) {
+        jw_key(w, "limits");
+        jw_raw(w, key->limits);
     }
     if (key->created_at != NULL)
         jw_member_cstr(w, "createdAt", key->created_at);

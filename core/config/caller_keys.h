@@ -31,6 +31,7 @@ struct caller_key {
     const char *id;
     const char *owner, *created_at;                      /* NULL: not said */
     struct span models;                                  /* a JSON list as written; ptr NULL: all models */
+    struct span limits;                                  /* a JSON object as written; ptr NULL: none */
     char fingerprint[CALLER_KEY_FINGERPRINT_DIGITS + 1]; /* the first hex digits of the key's SHA-256 */
 };
 
@@ -41,22 +42,22 @@ int caller_keys_list(struct span raw, struct arena *arena, struct caller_key **o
 int caller_keys_find(struct span raw, const char *id, struct arena *arena, struct caller_key *out);
 
 /*
- * Adds a row for the key. `wanted` is {"id", "owner"?, "models"?}; `created_at` a
- * time as text. ERR_FORMAT: *faults says what is wrong with `wanted` (paths are in
+ * Adds a row for the key. `wanted` is {"id", "owner"?, "models"?, "limits"?};
+ * `created_at` a time as text. ERR_FORMAT: *faults says what is wrong with `wanted` (paths are in
  * it). ERR_CONFLICT: there is a row with this id. ERR_LIMIT: there are too many.
  */
 int caller_keys_add(struct span raw, struct span wanted, const char *key, const char *created_at,
                     struct arena *arena, struct span *out, struct entry_faults *faults);
 
-/* Applies a merge patch (RFC 7396) of "owner" and "models" to a row: null takes
- * either away. ERR_NOT_FOUND. ERR_FORMAT as above. */
+/* Applies a merge patch (RFC 7396) of "owner", "models" and "limits" to a row: null
+ * takes each away. ERR_NOT_FOUND. ERR_FORMAT as above. */
 int caller_keys_change(struct span raw, const char *id, struct span patch, struct arena *arena,
                        struct span *out, struct entry_faults *faults);
 
 /* ERR_NOT_FOUND. */
 int caller_keys_revoke(struct span raw, const char *id, struct arena *arena, struct span *out);
 
-/* {"id", "owner", "models", "createdAt", "fingerprint"}: what may be shown. */
+/* {"id", "owner", "models", "limits", "createdAt", "fingerprint"}: what may be shown. */
 void caller_key_write(const struct caller_key *key, struct json_writer *w);
 
 /* The same of the row with this id, as a text of its own in the arena; the empty span if there is

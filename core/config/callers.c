@@ -12,6 +12,35 @@ static void finish_caller(struct reader *r, void *into, json_object *object)
     principal->has_models = json_object_object_get_ex(object, "models", NULL) ? 1 : 0;
 }
 
+static const struct field limit_fields[] = {
+    { .name = "concurrency",
+      .kind = FIELD_INT,
+      .min = 1,
+      .max = 100000,
+      .land = offsetof(struct snap_limits, concurrency),
+      .doc = "Requests that one instance has in hand at the same time." },
+    { .name = "requestsPerMinute",
+      .kind = FIELD_INT,
+      .min = 1,
+      .max = 1000000,
+      .land = offsetof(struct snap_limits, requests_per_minute),
+      .doc = "Requests in the minute that begins with the first of them." },
+    { .name = "tokensPerMinute",
+      .kind = FIELD_INT,
+      .min = 1,
+      .max = 1000000000,
+      .land = offsetof(struct snap_limits, tokens_per_minute),
+      .doc = "Tokens, read and written, in the same minute. A request is let in with what it is estimated to "
+             "read, and counted with what it took: the last one of a minute may go beyond." },
+};
+
+static const struct record limits_record = {
+    .title = "limits",
+    .bytes = sizeof(struct snap_limits),
+    .fields = limit_fields,
+    .n_fields = COUNT(limit_fields),
+};
+
 static const struct field caller_fields[] = {
     { .name = "id",
       .kind = FIELD_TEXT,
@@ -46,7 +75,11 @@ static const struct field caller_fields[] = {
       .max = 64,
       .lands_nowhere = true,
       .doc = "When it was made, for people." },
-    RESERVED("limits"),
+    { .name = "limits",
+      .kind = FIELD_RECORD,
+      .record = &limits_record,
+      .land = offsetof(struct snap_principal, limits),
+      .doc = "What the key may have; what is not limited here is not limited." },
 };
 
 static const struct record caller_record = {

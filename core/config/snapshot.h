@@ -18,7 +18,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 8,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 9,   /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -86,11 +86,18 @@ struct snap_model {
     uint32_t series[SNAP_WAYS];
 };
 
+/* What a caller may have; 0: without limit. */
+struct snap_limits {
+    uint32_t concurrency; /* requests in hand at the same time */
+    uint32_t requests_per_minute, tokens_per_minute;
+};
+
 struct snap_principal {
     uint8_t sha256[32]; /* of the caller's key */
     struct snap_str id, owner;
     struct snap_vec models; /* struct snap_str; empty and !has_models: all */
     uint32_t has_models;
+    struct snap_limits limits;
 };
 
 struct snap_root {

@@ -19,6 +19,7 @@ const char *event_end_name(enum event_end end)
         [EVENT_END_CUT] = "cut",
         [EVENT_END_CLIENT_GONE] = "client_gone",
         [EVENT_END_REFUSED] = "refused",
+        [EVENT_END_THROTTLED] = "throttled",
         [EVENT_END_OVERFLOW] = "overflow",
         [EVENT_END_WORKER_DIED] = "worker_died",
     };
@@ -159,6 +160,23 @@ static unsigned write_attempts(const struct request_event *event, struct json_wr
     return dropped;
 }
 
+static void write_admissions(const struct request_event *event, struct json_writer *w)
+{
+    jw_key(w, "admission");
+    jw_begin_array(w);
+    for (unsigned i = 0; i < event->n_admissions; i++) {
+        const struct admission_event *a = &event->admissions[i];
+        jw_begin_object(w);
+        text(w, "meter", a->meter);
+        jw_member_uint(w, "held", a->held);
+        jw_member_uint(w, "settled", a->settled);
+        text(w, "result", a->result);
+        text(w, "where", a->where);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+}
+
 static void write_usage(const struct request_event *event, struct json_writer *w)
 {
     const struct usage *usage = &event->usage;
@@ -232,6 +250,8 @@ void event_write(const struct request_event *event, struct buf *out)
 
     unsigned dropped = write_attempts(event, &w);
     number(&w, "attempts_dropped", dropped);
+    if (event->n_admissions > 0)
+        write_admissions(event, &w);
     write_outcome(event, &w);
     if (event->usage.present || event->characters > 0)
         write_usage(event, &w);

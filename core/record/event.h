@@ -24,6 +24,7 @@
 enum {
     EVENT_LIMIT_BYTES = 64 * 1024, /* of one line; further attempts are summarised */
     EVENT_ATTEMPTS_MAX = 64,
+    EVENT_ADMISSIONS_MAX = 4,
 };
 
 /* How a request ended. */
@@ -34,6 +35,7 @@ enum event_end {
     EVENT_END_CUT,          /* the upstream broke off, or a clock ran out, after content */
     EVENT_END_CLIENT_GONE,  /* the caller left, or stopped reading */
     EVENT_END_REFUSED,      /* the caller's mistake: ours to say, or an upstream's */
+    EVENT_END_THROTTLED,    /* the caller has reached a limit of its own */
     EVENT_END_OVERFLOW,     /* no worker was free in time */
     EVENT_END_WORKER_DIED,  /* with its worker: the master tells of it, and knows less */
 };
@@ -68,6 +70,15 @@ struct attempt_event {
     struct attempt_series series;
 };
 
+/* What became of one of the caller's limits. */
+struct admission_event {
+    const char *meter;
+    uint64_t held;    /* what was taken of it before the first attempt; 0: nothing, the request was refused */
+    uint64_t settled; /* what it was in the end */
+    const char *result; /* "settled", "refused", "cancelled"; "" of the others, when one was refused */
+    const char *where;  /* who counts: "scoreboard", "mapping", "redis" */
+};
+
 struct request_event {
     /* identity */
     char id[UUID_TEXT_BYTES];
@@ -95,6 +106,10 @@ struct request_event {
     struct attempt_event attempts[EVENT_ATTEMPTS_MAX];
     unsigned n_attempts;         /* of those in the array */
     unsigned n_attempts_dropped; /* that found no room in it */
+
+    /* admission, by each limit that the caller has */
+    struct admission_event admissions[EVENT_ADMISSIONS_MAX];
+    unsigned n_admissions;
 
     /* outcome */
     enum event_end end;

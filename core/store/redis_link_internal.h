@@ -1,6 +1,6 @@
 /*
- * One connection to Redis, plain or over TLS. Nothing waits but redis_link_wait: it
- * is driven by redis_link_step whenever its descriptor is ready. What has failed stays
+ * One connection to Redis, plain or over TLS. Nothing waits but what says so: it is
+ * driven by redis_link_step whenever its descriptor is ready. What has failed stays
  * so until it is opened again.
  *
  * hiredis writes the commands and reads the replies; the socket is ours, so that names
@@ -15,6 +15,7 @@
 #include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/span.h"
 #include "core/store/lookup_internal.h"
@@ -83,6 +84,12 @@ short redis_link_events(const struct redis_link *link);
 
 /* Waits until it can go on, at most so long. */
 void redis_link_wait(struct redis_link *link, unsigned timeout_ms);
+
+/* Opens it and waits until it is up; false: it is not, at `until_us` on clock_monotonic_us(). */
+bool redis_link_await_up(struct redis_link *link, uint64_t until_us);
+
+/* Waits for the next reply, as redis_link_receive has it; NULL: none until then, or the link is down. */
+redisReply *redis_link_await_reply(struct redis_link *link, uint64_t until_us);
 
 /* Down, with this trouble. */
 void redis_link_fail(struct redis_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));

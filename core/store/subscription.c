@@ -316,24 +316,9 @@ enum store_news subscription_listen(struct subscription *s)
 
 /* --- what we say --- */
 
-/* The next reply; NULL: none in time. */
-static redisReply *await_reply(struct redis_link *link, uint64_t until_us)
-{
-    redisReply *reply;
-
-    while ((reply = redis_link_receive(link)) == NULL) {
-        uint64_t now = clock_monotonic_us();
-        if (link->state != REDIS_LINK_UP || now >= until_us)
-            return NULL;
-        redis_link_wait(link, (unsigned)((until_us - now) / US_PER_MS) + 1);
-        redis_link_step(link);
-    }
-    return reply;
-}
-
 static bool await_reply_of(struct redis_link *link, int type, uint64_t until_us)
 {
-    redisReply *reply = await_reply(link, until_us);
+    redisReply *reply = redis_link_await_reply(link, until_us);
     bool is_of_type = reply != NULL && reply->type == type;
     freeReplyObject(reply);
     return is_of_type;
@@ -349,18 +334,6 @@ static bool await_published(struct redis_link *link, unsigned replies_before, ui
     return await_reply_of(link, REDIS_REPLY_INTEGER, until_us);
 }
 
-static bool await_link(struct redis_link *link, uint64_t until_us)
-{
-    redis_link_open(link);
-    while (redis_link_step(link) != REDIS_LINK_UP) {
-        uint64_t now = clock_monotonic_us();
-        if (link->state == REDIS_LINK_DOWN || now >= until_us)
-            return false;
-        redis_link_wait(link, (unsigned)((until_us - now) / US_PER_MS) + 1);
-    }
-    return true;
-}
-
 bool subscription_publish(struct subscription *s, const struct invalidation *news)
 {
     uint64_t until_us = clock_monotonic_us() + SUBSCRIPTION_PUBLISH_MS * US_PER_MS;
@@ -372,7 +345,7 @@ bool subscription_publish(struct subscription *s, const struct invalidation *new
         return false;
     redis_link_init(&link, &s->address);
     buf_init(&payload, INVALIDATION_LIMIT_BYTES);
-    if (invalidation_write(news, s->keys, &payload) == 0 && await_link(&link, until_us)) {
+    if (invalidation_write(news, s->keys, &payload) == 0 && redis_link_await_up(&link, until_us)) {
         const struct span words[] = { span_cstr("PUBLISH"), span_cstr(s->channel), buf_span(&payload) };
         unsigned replies_before = redis_link_greet(&link);
         redis_link_send(&link, words, 3);

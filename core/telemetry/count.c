@@ -167,10 +167,19 @@ static void count_chain(struct telemetry *t, unsigned surface, const struct requ
 
 static void count_interruption(struct telemetry *t, const struct request_event *e)
 {
-    bool is_whole = e->end == EVENT_END_DONE || e->end == EVENT_END_REFUSED || e->end == EVENT_END_OVERFLOW;
+    bool is_whole = e->end == EVENT_END_DONE || e->end == EVENT_END_REFUSED ||
+                    e->end == EVENT_END_THROTTLED || e->end == EVENT_END_OVERFLOW;
     if (e->is_stream && !is_whole)
         telemetry_add(t, METRIC_STREAM_INTERRUPTED,
                       e->is_committed ? METRIC_STAGE_MID_STREAM : METRIC_STAGE_BEFORE_FIRST_CHUNK, 1);
+}
+
+static void count_throttled(struct telemetry *t, const struct request_event *e)
+{
+    for (unsigned i = 0; i < e->n_admissions; i++) {
+        if (strcmp(e->admissions[i].result, "refused") == 0)
+            telemetry_add(t, METRIC_THROTTLED, metric_meter(e->admissions[i].meter), 1);
+    }
 }
 
 void telemetry_count(struct telemetry *t, const struct request_event *e)
@@ -184,6 +193,7 @@ void telemetry_count(struct telemetry *t, const struct request_event *e)
     if (is_time_known)
         observe(t, 0, METRIC_OVERHEAD, surface, e->total_us > others_us ? e->total_us - others_us : 0, 1);
     count_interruption(t, e);
+    count_throttled(t, e);
     if (e->n_attempts > 0)
         count_chain(t, surface, e);
 }

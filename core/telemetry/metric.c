@@ -105,6 +105,11 @@ unsigned metric_verdict(const char *verdict)
     return find(&metric_verdicts, verdict != NULL ? verdict : "");
 }
 
+unsigned metric_meter(const char *meter)
+{
+    return find(&metric_meters, meter);
+}
+
 unsigned metric_operation(unsigned surface)
 {
     return surface < metric_operations.count ? surface : 0;

@@ -29,6 +29,8 @@ enum metric_id {
     METRIC_OVERHEAD,
     METRIC_QUEUE_DURATION,
     METRIC_OVERFLOW,
+    METRIC_THROTTLED,
+    METRIC_LIMITS_ALONE,
     /* GenAI conventions 1.41.1 */
     METRIC_TOKEN_USAGE,
     METRIC_OPERATION_DURATION,
@@ -134,6 +136,7 @@ unsigned metric_status(int status);        /* of a reply to a caller; 0: none wa
 unsigned metric_reason(const char *reason,
                        int status); /* of a failed attempt: "timeout", …, else its status */
 unsigned metric_verdict(const char *verdict);
+unsigned metric_meter(const char *meter);
 unsigned metric_operation(unsigned surface);
 
 enum metric_error { METRIC_ERROR_NONE, METRIC_ERROR_TIMEOUT, METRIC_ERROR_CANCELLED, METRIC_ERROR_OTHER };

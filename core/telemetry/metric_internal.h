@@ -5,6 +5,6 @@
 #include "core/telemetry/metric.h"
 
 extern const struct metric metric_rows[METRIC_COUNT];
-extern const struct closed_list metric_statuses, metric_reasons;
+extern const struct closed_list metric_statuses, metric_reasons, metric_meters;
 
 #endif

@@ -31,6 +31,7 @@ static const char *const scope_names[] = { "key", "upstream" };
 static const char *const interruption_names[] = { "before_first_chunk", "mid_stream" };
 static const char *const token_names[] = { "input", "output" };
 static const char *const write_names[] = { "success", "4xx", "5xx" };
+static const char *const meter_names[] = { "concurrency", "requests", "tokens" };
 
 const struct closed_list metric_surfaces = LIST_OF(surface_names);
 const struct closed_list metric_operations = LIST_OF(operation_names);
@@ -40,6 +41,7 @@ const struct closed_list metric_reload_sources = LIST_OF(source_names);
 const struct closed_list metric_signals = LIST_OF(signal_names);
 const struct closed_list metric_statuses = LIST_OF(status_names);
 const struct closed_list metric_reasons = LIST_OF(reason_names);
+const struct closed_list metric_meters = LIST_OF(meter_names);
 static const struct closed_list errors = LIST_OF(error_names);
 static const struct closed_list scopes = LIST_OF(scope_names);
 static const struct closed_list interruptions = LIST_OF(interruption_names);
@@ -184,6 +186,20 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .help = "Connections answered 503 because they had waited too long.",
         .moves = "At once.",
         .advice = "More workers, or fewer requests.",
+    },
+    [METRIC_THROTTLED] = {
+        .name = GATEWAY "throttled", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
+        .closed = { { "meter", &metric_meters } }, .divisor = 1, .programs = METRIC_OF_ROUTER,
+        .help = "Requests answered 429 because their caller had reached a limit of its own, by the limit.",
+        .moves = "With the request's end. No attempt was made.",
+        .advice = "The event's key_id says whose; limits in CALLER_KEYS says which.",
+    },
+    [METRIC_LIMITS_ALONE] = {
+        .name = GATEWAY "limits.alone", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
+        .divisor = 1, .programs = METRIC_OF_ROUTER,
+        .help = "Requests of callers with limits that only this instance counted, since Redis did not answer.",
+        .moves = "At once. Other instances let the caller have as much again meanwhile.",
+        .advice = "Look after Redis; the log says how it fails.",
     },
     [METRIC_TOKEN_USAGE] = {
         .name = "gen_ai.client.token.usage", .unit = "{token}", .kind = METRIC_HISTOGRAM, .block = BLOCK_ROUTE,

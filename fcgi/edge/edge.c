@@ -6,6 +6,7 @@
 #include "core/base/ids.h"
 #include "core/crypto/digest.h"
 #include "fcgi/edge/health.h"
+#include "fcgi/edge/limits.h"
 #include "fcgi/in_hand.h"
 
 enum { FINGERPRINT_DIGITS = 16 };
@@ -89,7 +90,9 @@ void turn_fail(struct turn *turn, const struct failure *failure)
 
     event->code = failure_code(failure);
     event->status = failure_status(failure, form);
-    if (failure->has_attempts || event->status >= 500)
+    if (failure->kind == FAILURE_CALLER_THROTTLED)
+        event->end = EVENT_END_THROTTLED;
+    else if (failure->has_attempts || event->status >= 500)
         event->end = EVENT_END_ERROR_BEFORE;
     else
         event->end = EVENT_END_REFUSED;
@@ -119,6 +122,7 @@ static bool know_by_key(struct turn *turn)
         return false;
     turn->event->key_id = fingerprint_of(turn, digest);
     turn->event->owner = snap_span(turn->root, turn->principal->owner);
+    limits_begin(turn);
     return true;
 }
 
@@ -280,6 +284,7 @@ static void append_event(void *ctx)
     event->client_wait_us = turn->request.conn->blocked_us;
     if (event->status == 0)
         event->status = turn->reply.status;
+    limits_settle(turn);
     router_record(&turn->worker->spool, turn->worker->process->mapping, record, event);
     scoreboard_end_request(record); /* not before: rather twice, with one id, than never */
 }

@@ -22,7 +22,9 @@ struct turn {
     const struct snap_root *root;           /* NULL: there is no snapshot */
     const struct snap_principal *principal; /* NULL: one that may use all models */
     struct request_event *event;
-    bool is_probe;     /* leaves no event */
+    struct admission admission; /* by the principal's limits, if it has any */
+    bool has_asked;             /* to be let in: it holds the answer */
+    bool is_probe;              /* leaves no event */
     uint64_t start_us; /* monotonic */
 };
 

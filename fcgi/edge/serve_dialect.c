@@ -5,6 +5,7 @@
 #include "core/dialect/speech.h"
 #include "core/json/writer.h"
 #include "core/signal/memo.h"
+#include "fcgi/edge/limits.h"
 #include "fcgi/edge/speech.h"
 
 enum { DETAILS_BYTES = 512 * 1024 };
@@ -239,6 +240,8 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         fail_unserved(&errand);
         return;
     }
+    if (!limits_admit(turn, dialect, &facts))
+        return;
     loop_run(&plan_facts, &plan, errand.deadline_us, &ops, &result);
     conclude(&errand, &result);
 }

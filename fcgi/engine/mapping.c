@@ -53,6 +53,7 @@ static void fill(struct mapping *mapping, const char *program, unsigned n_record
     mapping->layout = MAPPING_LAYOUT;
     mapping->n_records = n_records;
     telemetry_init(&mapping->telemetry);
+    admit_init(&mapping->admit);
     memcpy(mapping->magic, MAGIC, sizeof(mapping->magic));
 }
 
@@ -301,6 +302,11 @@ bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_reco
 void scoreboard_release_share(struct scoreboard_record *record)
 {
     atomic_store(&record->share, 0);
+}
+
+struct leases scoreboard_leases(const struct mapping *mapping)
+{
+    return (struct leases){ &mapping->workers[0].lease, sizeof(mapping->workers[0]), mapping->n_records };
 }
 
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)

@@ -15,13 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/admit/admit.h"
 #include "core/base/err.h"
 #include "core/record/spool.h"
 #include "core/signal/memo.h"
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 9,
+    MAPPING_LAYOUT = 10,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -70,6 +71,7 @@ struct scoreboard_record {
     _Atomic uint64_t body_bytes;    /* reserved for the body in hand; 0: none, or a small one */
     _Atomic uint64_t spool_segment; /* that it is writing to; 0: none */
     _Atomic uint64_t share;         /* see scoreboard_take_share; 0: none */
+    _Atomic uint64_t lease;         /* the caller whose place it has (core/admit/admit.h); 0: none */
     struct scoreboard_request request;
 };
 
@@ -124,6 +126,7 @@ struct mapping {
     _Atomic uint64_t spool_segment_of_overflow;
     struct spool_room spool_room; /* is_read: master; is_full: writers, shipper */
     struct memo memo;             /* any */
+    struct admit_shared admit;    /* workers */
     struct telemetry telemetry;   /* any; its directory of blocks: the keeper */
     struct scoreboard_record workers[];
 };
@@ -178,6 +181,8 @@ void scoreboard_release_body(struct scoreboard_record *record);
 bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_record *record, uint64_t model,
                            unsigned limit);
 void scoreboard_release_share(struct scoreboard_record *record);
+/* The leases of all workers. */
+struct leases scoreboard_leases(const struct mapping *mapping);
 
 /* Whether any process is writing to this segment of the spool. */
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);

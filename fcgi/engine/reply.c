@@ -74,6 +74,8 @@ void reply_start(struct reply *reply, int status, struct span content_type, int6
     reply->sent = 0;
     buf_clear(&reply->head);
     write_head(&reply->head, status, content_type, length, reply->request_id);
+    if (reply->add_headers != NULL)
+        reply->add_headers(reply->add_headers_ctx, &reply->head);
 }
 
 void reply_header(struct reply *reply, const char *name, struct span value)

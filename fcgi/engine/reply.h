@@ -21,6 +21,9 @@ struct reply {
      * time the caller has the whole reply. May be NULL. */
     void (*before_end)(void *ctx);
     void *before_end_ctx;
+    /* Appends header lines that every reply has, each with its CRLF. May be NULL. */
+    void (*add_headers)(void *ctx, struct buf *head);
+    void *add_headers_ctx;
     bool is_started;
     int status;     /* once started */
     int64_t length; /* of the body, as announced; -1: not announced */
