@@ -23,7 +23,7 @@ struct turn {
     const struct snap_principal *principal; /* NULL: one that may use all models */
     struct request_event *event;
     struct admission admission; /* by the principal's limits, if it has any */
-    bool has_asked;             /* to be let in: it holds the answer */
+    bool has_asked;             /* to be let in: the admission is the answer */
     bool is_probe;              /* leaves no event */
     uint64_t start_us; /* monotonic */
 };

@@ -91,14 +91,23 @@ static void write_openai(const struct admission *admission, struct buf *head)
     }
 }
 
+static void read_limits(const struct snap_principal *principal, uint64_t out[METERS])
+{
+    out[METER_CONCURRENCY] = principal->limits.concurrency;
+    out[METER_REQUESTS] = principal->limits.requests_per_minute;
+    out[METER_TOKENS] = principal->limits.tokens_per_minute;
+}
+
 /* As things stood when the request was let in, or refused; of others, as they stand. */
 static void add_headers(void *ctx, struct buf *head)
 {
     struct turn *turn = ctx;
     struct admission *admission = &turn->admission;
+    uint64_t limits[METERS];
 
+    read_limits(turn->principal, limits);
     if (!turn->has_asked)
-        admit_look(&turn->worker->admit, admit_caller(turn->principal->sha256), admission->limits, admission);
+        admit_look(&turn->worker->admit, admit_caller(turn->principal->sha256), limits, admission);
     write_draft_lists(admission, head);
     write_draft_three(admission, head);
     write_openai(admission, head);
@@ -106,13 +115,10 @@ static void add_headers(void *ctx, struct buf *head)
 
 void limits_begin(struct turn *turn)
 {
-    const struct snap_limits *limits = &turn->principal->limits;
-    uint64_t *out = turn->admission.limits;
+    uint64_t limits[METERS];
 
-    out[METER_CONCURRENCY] = limits->concurrency;
-    out[METER_REQUESTS] = limits->requests_per_minute;
-    out[METER_TOKENS] = limits->tokens_per_minute;
-    if (!admit_is_limited(out))
+    read_limits(turn->principal, limits);
+    if (!admit_is_limited(limits))
         return;
     turn->reply.add_headers = add_headers;
     turn->reply.add_headers_ctx = turn;
@@ -153,7 +159,9 @@ bool limits_admit(struct turn *turn, const struct dialect *dialect, const struct
 {
     uint64_t limits[METERS], tokens = 0;
 
-    memcpy(limits, turn->admission.limits, sizeof(limits));
+    if (turn->principal == NULL)
+        return true;
+    read_limits(turn->principal, limits);
     if (!admit_is_limited(limits))
         return true;
     if (limits[METER_TOKENS] > 0 && dialect->estimate_request != NULL)

@@ -86,7 +86,7 @@ static const struct {
     { "{\"id\":\"x\",\"sh\\u0061256\":\"" HASH_B "\"}", "/sha256" },
     { "{\"id\":\"x\",\"createdAt\":\"today\"}", "/createdAt" },
     { "{\"id\":\"x\",\"key\":\"lr-mine\"}", "/key" },
-    { "{\"id\":\"x\",\"limits\":{}}", "/limits" },
+    { "{\"id\":\"x\",\"limits\":{\"concurrency\":0}}", "/limits/concurrency" },
 };
 
 START_TEST(what_cannot_be_a_row_is_refused_with_its_place)
@@ -145,9 +145,29 @@ START_TEST(owner_and_models_can_be_changed_and_taken_away)
 }
 END_TEST
 
+START_TEST(limits_are_given_changed_one_by_one_and_shown)
+{
+    ck_assert_int_eq(add("{\"keys\":[]}", "{\"id\":\"x\",\"limits\":{\"concurrency\":3}}"), 0);
+    ck_assert_int_eq(caller_keys_change(out, "x", span_cstr("{\"limits\":{\"tokensPerMinute\":9}}"), arena,
+                                        &out, &faults),
+                     0);
+    ck_assert_int_eq(
+        caller_keys_change(out, "x", span_cstr("{\"limits\":{\"concurrency\":null}}"), arena, &out, &faults),
+        0);
+    ck_assert(span_is(caller_keys_show(out, "x", arena),
+                      "{\"id\":\"x\",\"limits\":{\"tokensPerMinute\":9},\"createdAt\":\"" NOW
+                      "\",\"fingerprint\":\"ba7816bf\"}"));
+    ck_assert_int_eq(caller_keys_change(out, "x", span_cstr("{\"limits\":null}"), arena, &out, &faults), 0);
+    ck_assert(span_is(caller_keys_show(out, "x", arena),
+                      "{\"id\":\"x\",\"createdAt\":\"" NOW "\",\"fingerprint\":\"ba7816bf\"}"));
+}
+END_TEST
+
 static const struct {
     const char *patch, *path;
 } bad_patches[] = {
+    { "{\"limits\":{\"concurrency\":-1}}", "/limits/concurrency" },
+    { "{\"limits\":7}", "/limits" },
     { "5", "" },
     { "{\"id\":\"c\"}", "/id" },
     { "{\"sha256\":null}", "/sha256" },
@@ -254,6 +274,7 @@ int main(void)
                         COUNT(revoked));
     tcase_add_test(tests, the_last_key_leaves_an_empty_list);
     tcase_add_test(tests, owner_and_models_can_be_changed_and_taken_away);
+    tcase_add_test(tests, limits_are_given_changed_one_by_one_and_shown);
     tcase_add_test(tests, a_row_is_shown_whole_however_it_is_laid_out);
     tcase_add_loop_test(tests, nothing_else_of_a_row_can_be_changed, 0, COUNT(bad_patches));
     tcase_add_test(tests, who_is_not_there_is_not_found);

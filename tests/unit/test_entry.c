@@ -61,6 +61,12 @@ static const char *all_faults(void)
     return text;
 }
 
+/* CALLER_KEYS with a key that has these limits. */
+#define LIMITED(limits)                                                           \
+    "{\"keys\":[{\"id\":\"a\",\"sha256\":"                                         \
+    "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","       \
+    "\"limits\":" limits "}]}"
+
 static const struct {
     enum entry_id entry;
     const char *document;
@@ -104,6 +110,10 @@ static const struct {
     { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":"
                          "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
                          "\"owner\":\"o\",\"models\":[\"m\"],\"createdAt\":\"2026-01-01T00:00:00Z\"}]}" },
+    { ENTRY_CALLER_KEYS, LIMITED("{}") },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"concurrency\":1}") },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"concurrency\":100000,\"requestsPerMinute\":1000000,"
+                                 "\"tokensPerMinute\":1000000000}") },
 };
 
 START_TEST(a_valid_document_is_accepted)
@@ -185,11 +195,17 @@ static const struct {
       "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"say\":{\"provider\":\"openai\",\"poolWaitMs\":1,"
       "\"upstreams\":[{\"keys\":[" KEY "]},{\"keys\":[" KEY "]}]}}}}",
       "/tts/models/say/upstreams/1", "has the endpoint and adapterParams.model of upstream 0" },
-    { ENTRY_CALLER_KEYS,
-      "{\"keys\":[{\"id\":\"a\",\"sha256\":"
-      "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","
-      "\"limits\":{}}]}",
-      "/keys/0/limits", "not supported yet" },
+    { ENTRY_CALLER_KEYS, LIMITED("10"), "/keys/0/limits", "expected an object" },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"concurrency\":0}"), "/keys/0/limits/concurrency",
+      "found the number 0, expected a whole number from 1 to 100000" },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"requestsPerMinute\":1000001}"), "/keys/0/limits/requestsPerMinute",
+      "1 to 1000000" },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"tokensPerMinute\":1.5}"), "/keys/0/limits/tokensPerMinute",
+      "a whole number" },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"tokensPerMinute\":\"9\"}"), "/keys/0/limits/tokensPerMinute",
+      "a whole number" },
+    { ENTRY_CALLER_KEYS, LIMITED("{\"requestPerMinute\":9}"), "/keys/0/limits/requestPerMinute",
+      "requestsPerMinute" },
     /* numbers and words */
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"timeoutMs\":0", "", ""), AT_UPSTREAM "/timeoutMs",
       "found the number 0, expected a whole number from 1 to 3600000" },

@@ -278,6 +278,20 @@ START_TEST(of_a_dead_workers_request_nobody_knows_the_overhead)
 }
 END_TEST
 
+START_TEST(what_became_of_each_limit_is_told)
+{
+    event.n_admissions = 2;
+    event.admissions[0] = (struct admission_event){ "requests", 1, 1, "settled", "mapping" };
+    event.admissions[1] = (struct admission_event){ "tokens", 0, 0, "", "redis" };
+    json_object *object = written();
+    ck_assert_str_eq(json_object_to_json_string_ext(member(object, "admission"), JSON_C_TO_STRING_PLAIN),
+                     "[{\"meter\":\"requests\",\"held\":1,\"settled\":1,\"result\":\"settled\","
+                     "\"where\":\"mapping\"},"
+                     "{\"meter\":\"tokens\",\"held\":0,\"settled\":0,\"where\":\"redis\"}]");
+    json_object_put(object);
+}
+END_TEST
+
 static const struct {
     enum event_end end;
     const char *name;
@@ -288,6 +302,7 @@ static const struct {
     { EVENT_END_CUT, "cut" },
     { EVENT_END_CLIENT_GONE, "client_gone" },
     { EVENT_END_REFUSED, "refused" },
+    { EVENT_END_THROTTLED, "throttled" },
     { EVENT_END_OVERFLOW, "overflow" },
     { EVENT_END_WORKER_DIED, "worker_died" },
 };
@@ -410,6 +425,7 @@ int main(void)
     tcase_add_test(names, a_second_event_in_the_same_memory_holds_nothing_of_the_first);
     tcase_add_test(names, overhead_is_what_neither_the_upstream_nor_the_caller_took);
     tcase_add_test(names, of_a_dead_workers_request_nobody_knows_the_overhead);
+    tcase_add_test(names, what_became_of_each_limit_is_told);
     tcase_add_loop_test(names, an_end_has_the_name_of_the_specification, 0, (int)COUNT(ends));
     tcase_add_loop_test(bound, as_many_attempts_as_fit_are_kept_and_the_last_one_always, 0, 3);
     tcase_add_test(bound, short_attempts_are_all_kept);

@@ -41,7 +41,9 @@ static void compile(const char *tree)
     values[ENTRY_DEFAULT_CHAT_MODEL] = (struct entry_value){ span_cstr("\"gpt\""), "d" };
     values[ENTRY_CALLER_KEYS] = (struct entry_value){
         span_cstr(arena_printf(arena, "{\"keys\":[%s,%s,%s]}", caller("a", "key-a", ""),
-                               caller("b", "key-b", ",\"models\":[\"gpt\",\"glm\"],\"owner\":\"B\""),
+                               caller("b", "key-b",
+                                      ",\"models\":[\"gpt\",\"glm\"],\"owner\":\"B\",\"limits\":"
+                                      "{\"concurrency\":2,\"tokensPerMinute\":300}"),
                                caller("c", "key-c", ",\"models\":[]"))),
         "c"
     };
@@ -115,6 +117,10 @@ START_TEST(a_caller_is_found_by_the_digest_of_its_key)
     ck_assert_str_eq(snap_cstr(root(), principal("key-a")->id), "a");
     ck_assert_str_eq(snap_cstr(root(), principal("key-b")->id), "b");
     ck_assert_str_eq(snap_cstr(root(), principal("key-b")->owner), "B");
+    ck_assert_uint_eq(principal("key-b")->limits.concurrency, 2);
+    ck_assert_uint_eq(principal("key-b")->limits.requests_per_minute, 0);
+    ck_assert_uint_eq(principal("key-b")->limits.tokens_per_minute, 300);
+    ck_assert_uint_eq(principal("key-a")->limits.concurrency, 0);
     ck_assert_str_eq(snap_cstr(root(), principal("key-c")->id), "c");
     ck_assert_ptr_null(principal("key-d"));
     ck_assert_ptr_null(principal(""));

@@ -358,6 +358,25 @@ START_TEST(ae3_a_refused_request_adds_to_no_fallback_error_or_exhaustion)
 }
 END_TEST
 
+START_TEST(a_throttled_request_counts_by_the_meter_that_refused_it)
+{
+    struct request_event e = { .dialect = "chat", .status = 429, .end = EVENT_END_THROTTLED };
+
+    telemetry_assign(t, make_tree("m", "openai", "0000000a"));
+    e.is_stream = true;
+    e.n_admissions = 3;
+    e.admissions[0] = (struct admission_event){ "concurrency", 0, 0, "", "scoreboard" };
+    e.admissions[1] = (struct admission_event){ "requests", 0, 0, "", "redis" };
+    e.admissions[2] = (struct admission_event){ "tokens", 0, 0, "refused", "redis" };
+    telemetry_count(t, &e);
+    expect(GATEWAY "throttled meter=tokens", 1);
+    expect(GATEWAY "throttled meter=requests", 0);
+    expect(GATEWAY "throttled meter=concurrency", 0);
+    expect(GATEWAY "stream.interrupted stage=before_first_chunk", 0);
+    expect(GATEWAY "requests surface=chat model=_other status_code=429", 1);
+}
+END_TEST
+
 START_TEST(ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth)
 {
     const struct snap_root *root = make_tree("m", "openai", "0000000a");
@@ -589,6 +608,7 @@ int main(void)
     tcase_add_test(tcase, ae1_a_key_that_is_rate_limited_is_a_fallback_of_depth_one);
     tcase_add_test(tcase, ae2_only_the_end_of_the_chain_is_an_exhaustion);
     tcase_add_test(tcase, ae3_a_refused_request_adds_to_no_fallback_error_or_exhaustion);
+    tcase_add_test(tcase, a_throttled_request_counts_by_the_meter_that_refused_it);
     tcase_add_test(tcase, ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth);
     tcase_add_test(tcase, the_callers_mistakes_and_departures_are_no_errors_of_a_key);
     tcase_add_test(tcase, what_no_list_has_is_other);
