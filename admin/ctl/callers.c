@@ -253,8 +253,7 @@ int ctl_caller_key_list(const struct invocation *call)
     for (size_t i = 0; status == CTL_OK && i < n; i++)
         status = ctl_printf(call, "%s\t%s\t%s\t%s\t%s\n", keys[i].id,
                             keys[i].owner == NULL ? "-" : keys[i].owner, models_of(call, &keys[i]),
-                            keys[i].created_at == NULL ? "-" : keys[i].created_at,
-                            limits_of(call, &keys[i]));
+                            keys[i].created_at == NULL ? "-" : keys[i].created_at, limits_of(call, &keys[i]));
     session_close(&session);
     return status;
 }

@@ -52,14 +52,16 @@ static uint64_t count_leases(const struct leases *leases, uint64_t caller)
 /* With the caller's set locked: of two who ask for the last place one gets it. */
 static bool take_place(const struct admit *admit, uint64_t caller, struct admission *out)
 {
-    out->used[METER_CONCURRENCY] = count_leases(&admit->leases, caller);
-    if (out->limits[METER_CONCURRENCY] > 0 &&
-        out->used[METER_CONCURRENCY] >= out->limits[METER_CONCURRENCY]) {
+    uint64_t limit = out->limits[METER_CONCURRENCY];
+    uint64_t others = limit > 0 ? count_leases(&admit->leases, caller) : 0;
+
+    out->used[METER_CONCURRENCY] = others;
+    if (limit > 0 && others >= limit) {
         out->refused = METER_CONCURRENCY;
         return false;
     }
     atomic_store(admit->lease, caller);
-    out->used[METER_CONCURRENCY]++;
+    out->used[METER_CONCURRENCY] = others + 1;
     return true;
 }
 
@@ -136,8 +138,7 @@ static void take_here(struct window_set *set, uint64_t caller, const struct wind
 {
     const struct window_amounts limits = window_limits(out->limits);
     struct window window;
-    enum window_refusal refusal =
-        window_take(set, caller, clock_monotonic_us(), &limits, wanted, &window);
+    enum window_refusal refusal = window_take(set, caller, clock_monotonic_us(), &limits, wanted, &window);
     note_taking(refusal, &window, out);
 }
 
@@ -162,8 +163,8 @@ static bool take_in_redis(const struct admit *admit, uint64_t caller, const stru
 
 /* --- the whole --- */
 
-bool admit_request(const struct admit *admit, uint64_t caller, const uint64_t limits[METERS],
-                   uint64_t tokens, struct admission *out)
+bool admit_request(const struct admit *admit, uint64_t caller, const uint64_t limits[METERS], uint64_t tokens,
+                   struct admission *out)
 {
     uint64_t most = limits[METER_TOKENS], least = tokens > 0 ? tokens : 1;
     const struct window_amounts wanted = { 1, least < most || most == 0 ? least : most };
@@ -234,7 +235,8 @@ void admit_look(const struct admit *admit, uint64_t caller, const uint64_t limit
     struct window_set *set = windows_lock(&admit->shared->windows, caller);
     look_here(set, caller, out);
     windows_unlock(set);
-    out->used[METER_CONCURRENCY] = count_leases(&admit->leases, caller);
+    if (limits[METER_CONCURRENCY] > 0)
+        out->used[METER_CONCURRENCY] = count_leases(&admit->leases, caller);
 }
 
 uint64_t admission_remaining(const struct admission *admission, enum meter meter)

@@ -46,7 +46,7 @@ struct leases {
 struct admit {
     struct admit_shared *shared;
     struct leases leases;
-    _Atomic uint64_t *lease; /* its own */
+    _Atomic uint64_t *lease;    /* its own */
     struct redis_client *redis; /* NULL: there is none */
 };
 
@@ -57,8 +57,8 @@ struct admission {
     uint64_t taken[METERS];
     uint64_t used[METERS]; /* as it was right after this one was admitted or refused */
     uint64_t window_left_us;
-    enum meter refused; /* METERS: it was admitted */
-    bool is_in_redis;   /* the window is */
+    enum meter refused;     /* METERS: it was admitted */
+    bool is_in_redis;       /* the window is */
     enum admit_redis redis; /* whether it began, or ceased, to answer with this one */
 
     /* private */
@@ -75,8 +75,8 @@ bool admit_is_limited(const uint64_t limits[METERS]);
 /* Takes a place, a request, and `tokens` (at least one, and not more than the limit), where they are
  * limited. False: nothing was taken, and out->refused says why not. May wait for Redis, at most
  * SHARED_WINDOWS_PATIENCE_MS, once a second while it does not answer. */
-bool admit_request(const struct admit *admit, uint64_t caller, const uint64_t limits[METERS],
-                   uint64_t tokens, struct admission *out);
+bool admit_request(const struct admit *admit, uint64_t caller, const uint64_t limits[METERS], uint64_t tokens,
+                   struct admission *out);
 
 /* The request took so many tokens. Frees its place; again, and of one that was not admitted, it does
  * nothing. Waits for nothing. */

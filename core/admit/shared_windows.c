@@ -36,22 +36,21 @@ static const char take_script[] =
 
 /* KEYS[1]: the window. ARGV: its length in ms, an id if it begins now, the id of the one in which was
  * taken, by how much its requests and its tokens are corrected, and the tokens if it has ended. */
-static const char correct_script[] =
-    "local id = redis.call('HGET', KEYS[1], 'id')\n"
-    "if id == ARGV[3] then\n"
-    "  for place, name in ipairs({'requests', 'tokens'}) do\n"
-    "    if redis.call('HINCRBY', KEYS[1], name, ARGV[3 + place]) < 0 then\n"
-    "      redis.call('HSET', KEYS[1], name, 0)\n"
-    "    end\n"
-    "  end\n"
-    "elseif tonumber(ARGV[6]) > 0 then\n"
-    "  redis.call('HINCRBY', KEYS[1], 'tokens', ARGV[6])\n"
-    "  if not id then\n"
-    "    redis.call('HSET', KEYS[1], 'id', ARGV[2])\n"
-    "    redis.call('PEXPIRE', KEYS[1], ARGV[1])\n"
-    "  end\n"
-    "end\n"
-    "return {}\n";
+static const char correct_script[] = "local id = redis.call('HGET', KEYS[1], 'id')\n"
+                                     "if id == ARGV[3] then\n"
+                                     "  for place, name in ipairs({'requests', 'tokens'}) do\n"
+                                     "    if redis.call('HINCRBY', KEYS[1], name, ARGV[3 + place]) < 0 then\n"
+                                     "      redis.call('HSET', KEYS[1], name, 0)\n"
+                                     "    end\n"
+                                     "  end\n"
+                                     "elseif tonumber(ARGV[6]) > 0 then\n"
+                                     "  redis.call('HINCRBY', KEYS[1], 'tokens', ARGV[6])\n"
+                                     "  if not id then\n"
+                                     "    redis.call('HSET', KEYS[1], 'id', ARGV[2])\n"
+                                     "    redis.call('PEXPIRE', KEYS[1], ARGV[1])\n"
+                                     "  end\n"
+                                     "end\n"
+                                     "return {}\n";
 
 struct command {
     struct span words[4 + ARGUMENTS];
@@ -84,8 +83,7 @@ static void compose(struct command *c, struct redis_client *redis, const char *s
 }
 
 bool shared_window_take(struct redis_client *redis, uint64_t caller, const struct window_amounts *limits,
-                        const struct window_amounts *wanted, enum window_refusal *refusal,
-                        struct window *out)
+                        const struct window_amounts *wanted, enum window_refusal *refusal, struct window *out)
 {
     uint64_t until_us = clock_monotonic_us() + SHARED_WINDOWS_PATIENCE_MS * US_PER_MS;
     const int64_t rest[] = { (int64_t)limits->requests, (int64_t)limits->tokens, (int64_t)wanted->requests,

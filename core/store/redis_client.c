@@ -55,7 +55,9 @@ static void take_owed(struct redis_client *client)
     redisReply *reply = NULL;
     while (client->link.state == REDIS_LINK_UP && (reply = redis_link_receive(&client->link)) != NULL) {
         freeReplyObject(reply);
-        if (client->replies_owed-- == 0)
+        if (client->replies_owed > 0)
+            client->replies_owed--;
+        else
             redis_link_fail(&client->link, "it says what it was not asked");
     }
 }

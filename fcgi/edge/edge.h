@@ -25,7 +25,7 @@ struct turn {
     struct admission admission; /* by the principal's limits, if it has any */
     bool has_asked;             /* to be let in: the admission is the answer */
     bool is_probe;              /* leaves no event */
-    uint64_t start_us; /* monotonic */
+    uint64_t start_us;          /* monotonic */
 };
 
 /* Serves one request and appends its event. Probes leave none. */

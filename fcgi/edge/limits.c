@@ -55,14 +55,16 @@ static void write_draft_lists(const struct admission *admission, struct buf *hea
     buf_append_cstr(head, "\r\n");
 }
 
-/* Of those with a window, the one of which the least is left, as a part of the limit. METERS: there is none. */
+/* Of those with a window, the one of which the least is left, as a part of the limit. METERS: there is none.
+ */
 static enum meter find_nearest(const struct admission *admission)
 {
     enum meter nearest = METERS;
     for (enum meter i = METER_REQUESTS; i < METERS; i++) {
         uint64_t limit = admission->limits[i];
-        if (limit > 0 && (nearest == METERS || admission_remaining(admission, i) * admission->limits[nearest] <
-                                                   admission_remaining(admission, nearest) * limit))
+        if (limit > 0 &&
+            (nearest == METERS || admission_remaining(admission, i) * admission->limits[nearest] <
+                                      admission_remaining(admission, nearest) * limit))
             nearest = i;
     }
     return nearest;
@@ -179,7 +181,8 @@ bool limits_admit(struct turn *turn, const struct dialect *dialect, const struct
 
 static uint64_t count_tokens(const struct usage *usage)
 {
-    return (uint64_t)(usage->input > 0 ? usage->input : 0) + (uint64_t)(usage->output > 0 ? usage->output : 0);
+    return (uint64_t)(usage->input > 0 ? usage->input : 0) +
+           (uint64_t)(usage->output > 0 ? usage->output : 0);
 }
 
 static void note(struct request_event *event, const struct admission *admission, bool is_cancelled)

@@ -25,7 +25,7 @@ static struct shared {
     struct admit_shared admit;
     struct record records[WORKERS];
     _Atomic uint32_t held, most_held, admitted, done;
-} *shared;
+} * shared;
 
 static struct admit workers[WORKERS];
 
@@ -96,7 +96,7 @@ START_TEST(who_is_refused_is_told_what_is_left_and_when_to_come_again)
     ck_assert_uint_eq(admission_remaining(&admissions[1], METER_CONCURRENCY), 0);
     ck_assert_uint_eq(admission_remaining(&admissions[1], METER_REQUESTS), 4);
     ck_assert_uint_eq(admission_remaining(&admissions[1], METER_TOKENS), 40);
-    ck_assert(!ask(1, ALICE, 0, 5, 100, 60));
+    ck_assert(!ask(1, ALICE, 9, 5, 100, 60));
     unsigned wait_s = admission_retry_after_s(&admissions[1]);
     ck_assert_msg(wait_s >= 1 && wait_s <= 60, "%u s", wait_s);
     ck_assert_uint_eq(admissions[1].used[METER_CONCURRENCY], 1);
@@ -144,7 +144,7 @@ START_TEST(an_estimate_beyond_the_limit_is_let_in_with_all_of_it)
     ck_assert(!ask(1, ALICE, 0, 0, 100, 1));
     admit_settle(&workers[0], &admissions[0], 20);
     ck_assert(!ask(1, ALICE, 0, 0, 100, 1000000)); /* not beside others */
-    ck_assert(ask(1, ALICE, 0, 0, 100, 0)); /* one without an estimate takes one */
+    ck_assert(ask(1, ALICE, 0, 0, 100, 0));        /* one without an estimate takes one */
     assert_used(ALICE, 1, 1 + 1, 21);
 }
 END_TEST
@@ -162,7 +162,10 @@ static const struct {
     uint64_t limits[METERS];
     bool is_limited;
 } limited[] = {
-    { { 0, 0, 0 }, false }, { { 1, 0, 0 }, true }, { { 0, 1, 0 }, true }, { { 0, 0, 1 }, true },
+    { { 0, 0, 0 }, false },
+    { { 1, 0, 0 }, true },
+    { { 0, 1, 0 }, true },
+    { { 0, 0, 1 }, true },
 };
 
 START_TEST(a_caller_is_limited_if_any_meter_is)

@@ -148,9 +148,9 @@ END_TEST
 START_TEST(limits_are_given_changed_one_by_one_and_shown)
 {
     ck_assert_int_eq(add("{\"keys\":[]}", "{\"id\":\"x\",\"limits\":{\"concurrency\":3}}"), 0);
-    ck_assert_int_eq(caller_keys_change(out, "x", span_cstr("{\"limits\":{\"tokensPerMinute\":9}}"), arena,
-                                        &out, &faults),
-                     0);
+    ck_assert_int_eq(
+        caller_keys_change(out, "x", span_cstr("{\"limits\":{\"tokensPerMinute\":9}}"), arena, &out, &faults),
+        0);
     ck_assert_int_eq(
         caller_keys_change(out, "x", span_cstr("{\"limits\":{\"concurrency\":null}}"), arena, &out, &faults),
         0);

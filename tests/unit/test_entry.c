@@ -62,9 +62,9 @@ static const char *all_faults(void)
 }
 
 /* CALLER_KEYS with a key that has these limits. */
-#define LIMITED(limits)                                                           \
-    "{\"keys\":[{\"id\":\"a\",\"sha256\":"                                         \
-    "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\","       \
+#define LIMITED(limits)                                                     \
+    "{\"keys\":[{\"id\":\"a\",\"sha256\":"                                  \
+    "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"," \
     "\"limits\":" limits "}]}"
 
 static const struct {

@@ -29,8 +29,8 @@ static void tear_down(void)
 
 static struct window last; /* as it was after the last call */
 
-static enum window_refusal take(uint64_t caller, uint64_t now_us, uint64_t most_requests, uint64_t most_tokens,
-                                uint64_t tokens)
+static enum window_refusal take(uint64_t caller, uint64_t now_us, uint64_t most_requests,
+                                uint64_t most_tokens, uint64_t tokens)
 {
     const struct window_amounts limits = { most_requests, most_tokens }, wanted = { 1, tokens };
     struct window_set *set = windows_lock(windows, caller);
@@ -132,11 +132,9 @@ END_TEST
 static const struct {
     uint64_t later_us, requests, tokens, used_requests, used_tokens;
 } corrections[] = {
-    { 5, 1, 30, 1, 30 },
-    { 5, 1, 10, 1, 10 },
-    { 5, 1, 5000, 1, 5000 },
-    { 5, 0, 0, 0, 0 },                 /* cancelled */
-    { WINDOW_US, 1, 10, 0, 10 },       /* what was taken has lapsed; what was used is used now */
+    { 5, 1, 30, 1, 30 },         { 5, 1, 10, 1, 10 },
+    { 5, 1, 5000, 1, 5000 },     { 5, 0, 0, 0, 0 }, /* cancelled */
+    { WINDOW_US, 1, 10, 0, 10 },                    /* what was taken has lapsed; what was used is used now */
     { WINDOW_US, 0, 0, 0, 0 },
 };
 
@@ -192,7 +190,8 @@ END_TEST
 enum { PROCESSES = 16, TRIES = 500, LIMIT = 1000 };
 
 /* Each counts what it was given, where the parent sees it also when the child is killed. */
-static void run_processes(void (*work)(_Atomic uint64_t *count), _Atomic uint64_t *count, pid_t pids[PROCESSES])
+static void run_processes(void (*work)(_Atomic uint64_t *count), _Atomic uint64_t *count,
+                          pid_t pids[PROCESSES])
 {
     for (int i = 0; i < PROCESSES; i++) {
         pids[i] = fork();
