@@ -7,19 +7,18 @@
 
 enum { WINDOW_S = WINDOW_US / 1000000, QUARTERS = 4 };
 
-/* How each meter is named and shown. */
+/* How each meter is shown. */
 static const struct meter_row {
     const char *unit;    /* of the draft's registry, or our own */
-    const char *openai;  /* behind x-ratelimit-…-; NULL: they know none */
+    bool is_per_minute;  /* its limit is of a window */
     const char *refusal; /* of printf, for the limit and the seconds to wait */
 } meters[METERS] = {
-    [METER_CONCURRENCY] = { "concurrent-requests", NULL,
+    [METER_CONCURRENCY] = { "concurrent-requests", false,
                             "Your key may have %" PRIu64 " requests in hand at the same time: try again "
                             "when one has ended." },
-    [METER_REQUESTS] = { "requests", "requests",
+    [METER_REQUESTS] = { "requests", true,
                          "Your key may make %" PRIu64 " requests a minute: try again in %u s." },
-    [METER_TOKENS] = { "tokens", "tokens",
-                       "Your key may use %" PRIu64 " tokens a minute: try again in %u s." },
+    [METER_TOKENS] = { "tokens", true, "Your key may use %" PRIu64 " tokens a minute: try again in %u s." },
 };
 
 /* --- what replies say --- */
@@ -30,39 +29,45 @@ static unsigned reset_s(const struct admission *admission)
     return (unsigned)((admission->window_left_us + US_PER_S - 1) / US_PER_S);
 }
 
-static void write_draft_lists(const struct admission *admission, struct buf *head)
+static void write_policy(const struct admission *admission, enum meter meter, struct buf *head)
 {
-    const char *separator = "RateLimit-Policy: ";
-    for (int i = 0; i < METERS; i++) {
+    buf_printf(head, "\"%s\";q=%" PRIu64, meter_name(meter), admission->limits[meter]);
+    if (meters[meter].is_per_minute)
+        buf_printf(head, ";w=%d", WINDOW_S);
+    buf_printf(head, ";qu=\"%s\"", meters[meter].unit);
+}
+
+static void write_state(const struct admission *admission, enum meter meter, struct buf *head)
+{
+    buf_printf(head, "\"%s\";r=%" PRIu64, meter_name(meter), admission_remaining(admission, meter));
+    if (meters[meter].is_per_minute)
+        buf_printf(head, ";t=%u", reset_s(admission));
+}
+
+/* One line, with what `write` says of each meter that is limited. */
+static void write_list(const char *name, const struct admission *admission, struct buf *head,
+                       void (*write)(const struct admission *admission, enum meter meter, struct buf *head))
+{
+    const char *separator = ": ";
+
+    buf_append_cstr(head, name);
+    for (enum meter i = METER_CONCURRENCY; i < METERS; i++) {
         if (admission->limits[i] == 0)
             continue;
-        buf_printf(head, "%s\"%s\";q=%" PRIu64, separator, meter_name((enum meter)i), admission->limits[i]);
-        if (i != METER_CONCURRENCY)
-            buf_printf(head, ";w=%d", WINDOW_S);
-        buf_printf(head, ";qu=\"%s\"", meters[i].unit);
-        separator = ", ";
-    }
-    separator = "\r\nRateLimit: ";
-    for (int i = 0; i < METERS; i++) {
-        if (admission->limits[i] == 0)
-            continue;
-        buf_printf(head, "%s\"%s\";r=%" PRIu64, separator, meter_name((enum meter)i),
-                   admission_remaining(admission, (enum meter)i));
-        if (i != METER_CONCURRENCY)
-            buf_printf(head, ";t=%u", reset_s(admission));
+        buf_append_cstr(head, separator);
+        write(admission, i, head);
         separator = ", ";
     }
     buf_append_cstr(head, "\r\n");
 }
 
-/* Of those with a window, the one of which the least is left, as a part of the limit. METERS: there is none.
- */
+/* Of the minute's limits, the one of which the smallest part is left. METERS: there is none. */
 static enum meter find_nearest(const struct admission *admission)
 {
     enum meter nearest = METERS;
-    for (enum meter i = METER_REQUESTS; i < METERS; i++) {
+    for (enum meter i = METER_CONCURRENCY; i < METERS; i++) {
         uint64_t limit = admission->limits[i];
-        if (limit > 0 &&
+        if (limit > 0 && meters[i].is_per_minute &&
             (nearest == METERS || admission_remaining(admission, i) * admission->limits[nearest] <
                                       admission_remaining(admission, nearest) * limit))
             nearest = i;
@@ -83,8 +88,8 @@ static void write_draft_three(const struct admission *admission, struct buf *hea
 static void write_openai(const struct admission *admission, struct buf *head)
 {
     for (enum meter i = METER_CONCURRENCY; i < METERS; i++) {
-        const char *name = meters[i].openai;
-        if (name != NULL && admission->limits[i] > 0)
+        const char *name = meter_name(i);
+        if (meters[i].is_per_minute && admission->limits[i] > 0)
             buf_printf(head,
                        "x-ratelimit-limit-%s: %" PRIu64 "\r\nx-ratelimit-remaining-%s: %" PRIu64
                        "\r\nx-ratelimit-reset-%s: %us\r\n",
@@ -110,7 +115,8 @@ static void add_headers(void *ctx, struct buf *head)
     read_limits(turn->principal, limits);
     if (!turn->has_asked)
         admit_look(&turn->worker->admit, admit_caller(turn->principal->sha256), limits, admission);
-    write_draft_lists(admission, head);
+    write_list("RateLimit-Policy", admission, head, write_policy);
+    write_list("RateLimit", admission, head, write_state);
     write_draft_three(admission, head);
     write_openai(admission, head);
 }
