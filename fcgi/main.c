@@ -165,14 +165,15 @@ static int prepare_admission(struct engine_process *process, struct error *e)
 
 static int init_worker(struct engine_process *process, struct error *e)
 {
-    if (prepare_admission(process, e) != 0)
-        return ERR_FORMAT;
+    int r = prepare_admission(process, e);
+    if (r != 0)
+        return r;
     if (!settings.is_cgi) /* which is its own keeper */
         store_place_wipe(&shared.place);
     otlp_settings_wipe(&shared.otlp);
     worker.process = process;
     worker.arena = arena_new();
-    int r = exchange_open(&shared.trust, &worker.client, e);
+    r = exchange_open(&shared.trust, &worker.client, e);
     if (r != 0)
         return r;
     worker.spool_plan = router_spool_plan(&settings, process->mapping, &process->record->spool_segment);

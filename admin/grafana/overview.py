@@ -104,10 +104,14 @@ def traffic():
               "Tokens per second, as upstreams count them; streams that were cut are not in it.", "short"),
         Panel("Tokens by model", [(rate("gen_ai_client_token_usage_sum", "gen_ai_request_model", OF_ROUTE),
                                    "{{gen_ai_request_model}}")],
-              "Tokens per second of input and output: what is paid for.", "short", width=12),
+              "Tokens per second of input and output: what is paid for.", "short"),
         Panel("Tokens per request", quantiles("gen_ai_client_token_usage", "gen_ai_token_type",
                                               "{{gen_ai_token_type}}", OF_ROUTE),
-              "Long inputs explain late first tokens, long outputs long requests.", "short", width=12),
+              "Long inputs explain late first tokens, long outputs long requests.", "short"),
+        Panel("Throttled by limit", [(gateway_rate("throttled_total", "meter"), "{{meter}}"),
+                                     (gateway_rate("limits_alone_total"), "counted without Redis")],
+              "Requests answered 429, by the limit of their caller that was reached; events say whose. What was counted"
+              " without Redis says that it does not answer: each instance lets callers have as much.", "reqps"),
     ])
 
 

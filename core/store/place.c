@@ -1,6 +1,7 @@
 #include "core/store/place.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/environment.h"
 
@@ -39,6 +40,9 @@ int store_place_from_environment(struct store_place *out, struct error *e)
     else if (database.len > 0 && password.len > 0)
         r = error_set(e, ERR_FORMAT, "%s is set: the password of the database belongs in %s or %s_FILE",
                       password_name, database_name, database_name);
+    else if (redis.len > 0 && prefix != NULL && strlen(prefix) > REDIS_PREFIX_MAX_BYTES)
+        r = error_set(e, ERR_FORMAT, "LLM_ROUTER_REDIS_PREFIX has more than %d bytes",
+                      REDIS_PREFIX_MAX_BYTES);
     if (r == 0) {
         bool is_set = database.len > 0;
         out->database_url = is_set ? xstrdup(database.ptr) : NULL;

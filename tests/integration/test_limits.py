@@ -10,11 +10,13 @@ import time
 import pytest
 
 import chat
+import speech
 from gateway import MOUNTS, Gateway
 from plane import Plane
 from processes import ROOT, wait_until
 from scripts import answer, data, end, hang, head
-from tree import Tree, hostile, model
+from speech import MP3, audio
+from tree import Tree, hostile, model, speaker
 
 USED = 10  # tokens, by chat.completion()
 MINUTE_S = 60
@@ -41,7 +43,14 @@ def new_caller(*gateways, **limits):
 def module_gateway(tmp_path_factory, base_urls, upstream):
     gateway = Gateway(tmp_path_factory.mktemp("limits"), base_urls, upstream, workers=16)
     gateway.start()
-    gateway.use(Tree(model("m", hostile("a", "k1")), model("dead", hostile("a", "k2")), clientStallTimeoutMs=2000))
+    gateway.use(
+        Tree(
+            model("m", hostile("a", "k1")),
+            model("dead", hostile("a", "k2")),
+            speech=[speaker("say", "openai", hostile("a", "k1"))],
+            clientStallTimeoutMs=2000,
+        )
+    )
     yield gateway
     gateway.stop()
 
@@ -212,6 +221,28 @@ def test_a_stream_that_its_caller_breaks_off_is_not_free(gateway):
         return 100000 - int(looked.headers["x-ratelimit-remaining-tokens"])
 
     wait_until(lambda: used() > 40, "what was said is counted", 15)
+
+
+def test_speech_counts_as_any_request_does(gateway):
+    gateway.script("say", "k1", answer(200, audio(4000), MP3))
+    key = new_caller(gateway, requests_per_minute=2, tokens_per_minute=1000)
+    replies = []
+    for _ in range(3):
+        call = gateway.call("POST", "/v1/audio/speech", speech.request("say"), key=key)
+        replies.append(call.reply())
+    assert [reply.status for reply in replies] == [200, 200, 429], replies
+    assert_throttled(gateway, replies[2], "/v1", "requests", 2)
+    # Its upstream counts no tokens.
+    assert replies[2].headers["x-ratelimit-remaining-tokens"] == "1000"
+
+
+def test_a_request_that_is_refused_before_an_attempt_takes_nothing(gateway):
+    key = new_caller(gateway, requests_per_minute=1)
+    assert gateway.post(b"{", key=key).status == 400
+    assert gateway.chat("nobody", key=key).status == 404
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m", key=key).status == 200
+    assert gateway.chat("m", key=key).status == 429
 
 
 # Requests in hand
@@ -395,6 +426,24 @@ def test_two_instances_share_a_callers_minute_through_redis(plane, gateways):
                 if plane.redis.command("HGET", name, "requests") == "6"]
     assert re.fullmatch(r"plane:limit:[0-9a-f]{16}", found)
     assert 0 < plane.redis.command("PTTL", found) <= MINUTE_S * 1000
+
+
+def test_redis_is_asked_once_before_a_request_and_told_once_after_it(plane, gateways):
+    """And not at all for callers without limits, or for lists."""
+    wait_shared(plane, gateways)
+    first = gateways[0]
+    key = new_caller(first, concurrency=5, requests_per_minute=100, tokens_per_minute=10000)
+    plane.redis.command("CONFIG", "RESETSTAT")
+    assert [first.chat("m", key=key).status for _ in range(3)] == [200] * 3
+    assert first.chat("m").status == 200 and first.get("/v1/models", key=key).status == 200
+    only_places = new_caller(first, concurrency=5)
+    assert first.chat("m", key=only_places).status == 200
+
+    def evals():
+        lines = plane.redis.command("INFO", "commandstats").splitlines()
+        return [int(re.search(r"calls=(\d+)", line)[1]) for line in lines if line.startswith("cmdstat_eval:")]
+
+    wait_until(lambda: evals() == [6], "6 scripts have run", 10)
 
 
 def test_a_minute_in_redis_ends_and_what_was_let_in_before_counts_in_the_next(plane, gateways):

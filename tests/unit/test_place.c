@@ -158,6 +158,23 @@ START_TEST(the_prefix_goes_with_redis)
 }
 END_TEST
 
+START_TEST(a_prefix_has_at_most_128_bytes)
+{
+    struct store_place place = { .state_dir = NULL };
+    char prefix[REDIS_PREFIX_MAX_BYTES + 2] = { 0 };
+    memset(prefix, 'p', REDIS_PREFIX_MAX_BYTES);
+    setenv("LLM_ROUTER_REDIS_PREFIX", prefix, 1);
+    set_environment(&rows[2]);
+    ck_assert_int_eq(store_place_from_environment(&place, &e), 0);
+    store_place_wipe(&place);
+    prefix[REDIS_PREFIX_MAX_BYTES] = 'p';
+    setenv("LLM_ROUTER_REDIS_PREFIX", prefix, 1);
+    set_environment(&rows[2]);
+    ck_assert_int_eq(store_place_from_environment(&place, &e), ERR_FORMAT);
+    ck_assert_ptr_nonnull(strstr(e.text, "more than 128 bytes"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("place");
@@ -168,6 +185,7 @@ int main(void)
     tcase_add_test(tests, a_password_beside_the_address_is_refused_and_does_not_stay);
     tcase_add_test(tests, an_address_is_overwritten_where_it_stood);
     tcase_add_test(tests, the_prefix_goes_with_redis);
+    tcase_add_test(tests, a_prefix_has_at_most_128_bytes);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
