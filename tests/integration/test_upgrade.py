@@ -88,6 +88,27 @@ def test_counters_and_their_beginning_survive(start):
     assert now["programVersion"] == "0.1.1"
 
 
+def test_what_a_limited_caller_has_in_hand_and_has_used_is_counted_on(start):
+    gateway = start()
+    gateway.script("slow", "k2", [head(), data(chat.HELLO), hang()])
+    limits = ["--concurrency", "1", "--requests-per-minute", "2"]
+    key = gateway.ctl("caller-key", "add", "--id", "limited", *limits).strip()
+    gateway.reload()
+
+    def left():
+        return gateway.get("/v1/models", key=key).headers.get("ratelimit", "").partition(";t=")[0]
+
+    wait_until(lambda: left() == '"concurrency";r=1, "requests";r=2', "the key is known", 15)
+    call = gateway.call("POST", "/v1/chat/completions", chat.request("slow", True), key=key)
+    call.read_until("Hello")
+    gateway.upgrade("0.1.1")
+    assert left() == '"concurrency";r=0, "requests";r=1'
+    assert gateway.chat("m", key=key).status == 429
+    call.close()
+    wait_until(lambda: left() == '"concurrency";r=1, "requests";r=1', "its place is free", 15)
+    assert [gateway.chat("m", key=key).status for _ in range(2)] == [200, 429]
+
+
 def test_twenty_upgrades_leave_nothing_behind(start):
     gateway = start(workers=1)
     gateway.upgrade("0.1.1")

@@ -106,9 +106,9 @@ START_TEST(a_window_lasts_a_minute_from_its_first_request_and_never_longer)
 {
     uint64_t now_us = (uint64_t)(START + edges[_i].later_us);
     ck_assert_int_eq(take(ALICE, START, 1, 0, 1), WINDOW_TAKEN);
-    int refusal = take(ALICE, now_us, 1, 0, 1);
+    enum window_refusal refusal = take(ALICE, now_us, 1, 0, 1);
     uint64_t left_us = window_left_us(&last, now_us);
-    ck_assert_msg(refusal == (int)edges[_i].refusal && left_us == edges[_i].left_us,
+    ck_assert_msg(refusal == edges[_i].refusal && left_us == edges[_i].left_us,
                   "%lld us later: %d, %llu us left", (long long)edges[_i].later_us, refusal,
                   (unsigned long long)left_us);
 }
