@@ -116,6 +116,17 @@ static int prepare_export(struct mapping *mapping, struct error *e)
     return r;
 }
 
+/* One that cannot be written costs events, and no request; one of two writers would cost events of both. */
+static int claim_spool(struct mapping *mapping, struct error *e)
+{
+    const struct spool_plan plan = router_spool_plan(&settings, mapping, NULL);
+    int r = spool_claim(&plan, e);
+    if (r == 0 || r == ERR_CONFLICT)
+        return r;
+    log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
+    return 0;
+}
+
 static int init_master(struct engine_process *process, struct error *e)
 {
     int r = envelope_keys_from_environment(&shared.keys, e);
@@ -133,6 +144,8 @@ static int init_master(struct engine_process *process, struct error *e)
         return r;
     shared.trust = (struct trust){ .path = trust_file(settings.ca_file), .report = report_no_trust };
     if (!settings.is_cgi) {
+        if ((r = claim_spool(process->mapping, e)) != 0)
+            return r;
         prepare_tls();
         if ((r = prepare_export(process->mapping, e)) != 0)
             return r;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,6 +45,23 @@ int file_read(const char *path, size_t limit, struct arena *arena, struct span *
 out:
     close(fd);
     return result;
+}
+
+int file_lock(const char *path, mode_t mode, int *out, struct error *e)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return error_set(e, ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
+    if (fcntl(fd, F_SETLK, &lock) != 0) {
+        bool is_taken = errno == EACCES || errno == EAGAIN;
+        int r = is_taken ? error_set(e, ERR_CONFLICT, "another process has locked %s", path)
+                         : error_set(e, ERR_SYSTEM, "cannot lock %s: %s", path, strerror(errno));
+        close(fd);
+        return r;
+    }
+    *out = fd;
+    return 0;
 }
 
 int file_write_all(int fd, const void *bytes, size_t len)

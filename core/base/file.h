@@ -21,6 +21,11 @@ int file_replace(const char *path, struct span bytes, mode_t mode, struct error 
 /* Makes a directory and its missing parents. An existing one is left as it is. ERR_SYSTEM. */
 int file_make_dirs(const char *path, mode_t mode, struct error *e);
 
+/* Opens a file, makes it if there is none, and locks it: nobody else gets the lock until this process closes
+ * *out, or any other descriptor of the file, or ends. Children have no part in it. ERR_CONFLICT: another
+ * process has it. ERR_SYSTEM. */
+int file_lock(const char *path, mode_t mode, int *out, struct error *e);
+
 /* Writes all bytes, over short writes and EINTR. 0 or ERR_SYSTEM. */
 int file_write_all(int fd, const void *bytes, size_t len);
 

@@ -1,12 +1,14 @@
 #include "core/record/spool_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/base/arena.h"
+#include "core/base/file.h"
 
 enum {
     SEGMENT_BYTES_MIN = 64 * 1024,
@@ -94,6 +96,22 @@ char *spool_folder(const struct spool_plan *plan)
 bool spool_is_read(const struct spool_plan *plan)
 {
     return plan->room != NULL && atomic_load(&plan->room->is_read) != 0;
+}
+
+int spool_claim(const struct spool_plan *plan, struct error *e)
+{
+    char *folder = spool_folder(plan), path[PATH_BYTES_MAX + 64];
+    int fd, n = folder == NULL ? -1 : snprintf(path, sizeof(path), "%s/%s.lock", folder, plan->program);
+    int r = n < 0 || n >= (int)sizeof(path)
+                ? error_set(e, ERR_LIMIT, "the state directory's path is too long")
+                : file_make_dirs(folder, 0750, e);
+    if (r == 0)
+        r = file_lock(path, 0640, &fd, e); /* stays open */
+    if (r == ERR_CONFLICT)
+        error_set(e, r, "another %s has its spool in %s: each needs a state directory of its own",
+                  plan->program, folder);
+    free(folder);
+    return r;
 }
 
 int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e)

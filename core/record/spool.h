@@ -59,6 +59,11 @@ struct spool {
 /* How large a segment becomes: an eighth of all, at least 64 KiB, at most 64 MiB. */
 uint64_t spool_segment_bytes(uint64_t max_bytes);
 
+/* Locks the spool for the processes that share the plan's memory, until this one ends: others would number
+ * segments, remove and pass them without knowing of these. Before fork; makes the folder. ERR_CONFLICT: it is
+ * another's. ERR_SYSTEM, ERR_LIMIT: it cannot be locked, nor, most likely, be written. */
+int spool_claim(const struct spool_plan *plan, struct error *e);
+
 /* Opens the current segment, making the folder. After fork. ERR_SYSTEM (each
  * append tries again), ERR_LIMIT (the path is too long: *out is usable, and drops
  * everything). */

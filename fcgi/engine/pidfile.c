@@ -11,16 +11,14 @@
 int pidfile_take(const char *run_dir, const char *program, int *out, struct error *e)
 {
     char path[4096], text[24];
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    int fd;
 
     snprintf(path, sizeof(path), "%s/%s.pid", run_dir, program);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0)
-        return error_set(e, ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
-    if (fcntl(fd, F_SETLK, &lock) != 0) {
-        close(fd);
-        return error_set(e, ERR_CONFLICT, "another %s runs in %s", program, run_dir);
-    }
+    int r = file_lock(path, 0644, &fd, e);
+    if (r == ERR_CONFLICT)
+        return error_set(e, r, "another %s runs in %s", program, run_dir);
+    if (r != 0)
+        return r;
     int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) != 0 || file_write_all(fd, text, (size_t)len) != 0) {
         int cause = errno;

@@ -169,17 +169,21 @@ def test_sigint_ends_at_once(start_gateway):
     wait_until(gateway.router.group_is_empty, "no child is left", 3)
 
 
-def test_a_second_master_on_one_run_dir_is_refused(start_gateway):
+@pytest.mark.parametrize("shared, word", [("run_dir", "another llm-router runs in"), ("state_dir", "spool")])
+def test_a_second_master_on_one_folder_is_refused(start_gateway, tmp_path, shared, word):
     gateway = start_gateway(tree(), workers=1)
-    first = gateway.router
+    kept = gateway.router, gateway.run_dir, gateway.state_dir
+    for name in {"run_dir", "state_dir"} - {shared}:
+        setattr(gateway, name, tmp_path / name)
     gateway.start_router()
-    second, gateway.router = gateway.router, first
+    second, (gateway.router, gateway.run_dir, gateway.state_dir) = gateway.router, kept
     try:
-        assert second.wait(5) != 0
+        assert second.wait(5) == 1
+        assert word in second.new_log_text()
     finally:
         second.stop()
     gateway.script("m", "k1", answer(200, chat.completion()))
-    assert gateway.chat("m").status == 200
+    assert gateway.event(gateway.chat("m"))["end"] == "done"
 
 
 def test_a_restart_serves_on_the_same_socket(start_gateway):

@@ -85,3 +85,17 @@ def test_without_room_requests_are_served_and_events_dropped_until_there_is(star
     gateway.spool.wait_event(ask(gateway))
     assert [gateway.spool.ends_of(request_id) for request_id in lost] == [[]] * 5
     assert set(gateway.router.children()) == set(pids), "a worker died of it"
+
+
+def test_where_no_spool_can_be_requests_are_served(start_gateway):
+    gateway = start_gateway(tree(), workers=1)
+    gateway.router.stop()
+    folder = gateway.state_dir / "spool"
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+    gateway.start_router()
+    wait_until(lambda: gateway.chat("m", key=None).status == 401, "requests are served")
+    assert gateway.metric("airi_gen_ai_gateway_spool_dropped_total") > 0
+    folder.unlink()
+    ask(gateway)
+    assert gateway.spool.segments()

@@ -127,6 +127,27 @@ static bool next_record(struct span *rest, struct span *record)
     return false;
 }
 
+START_TEST(one_process_claims_a_spool_and_its_end_frees_it)
+{
+    ck_assert_msg(spool_claim(&plan, &e) == 0, "%s", e.text);
+    pid_t other = fork();
+    if (other == 0)
+        _exit(spool_claim(&plan, &e) == ERR_CONFLICT && strstr(e.text, state_dir) != NULL ? 0 : 1);
+    int status;
+    ck_assert_int_eq(waitpid(other, &status, 0), other);
+    ck_assert_msg(status == 0, "the other was not refused with the folder's name");
+
+    struct spool_plan elsewhere = plan;
+    elsewhere.program = "another";
+    other = fork();
+    if (other == 0)
+        _exit(spool_claim(&elsewhere, &e) == 0 ? 0 : 1);
+    ck_assert_int_eq(waitpid(other, &status, 0), other);
+    ck_assert_msg(status == 0, "a program's claim is another program's");
+    ck_assert_msg(spool_claim(&elsewhere, &e) == 0, "a process that has ended holds its claim: %s", e.text);
+}
+END_TEST
+
 START_TEST(a_record_stands_between_two_line_feeds)
 {
     struct spool spool = opened();
@@ -677,6 +698,7 @@ int main(void)
     TCase *tcase = tcase_create("segment");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, one_process_claims_a_spool_and_its_end_frees_it);
     tcase_add_test(tcase, a_record_stands_between_two_line_feeds);
     tcase_add_test(tcase, a_segment_that_exists_is_continued);
     tcase_add_test(tcase, the_spool_is_not_for_everybody_to_read);
