@@ -126,20 +126,20 @@ static bool set_url(struct otlp_receiver *receiver, const char *text, bool is_ba
     return is_sound && receiver->url != NULL && receiver->place != NULL;
 }
 
-static void place_receiver(const struct otlp_reading *r, enum metric_signal signal, const char *base)
+static void place_receiver(const struct otlp_reading *r, enum metric_signal signal)
 {
     static const char *const names[] = { OTLP_EXPORTER "TRACES_ENDPOINT", OTLP_EXPORTER "METRICS_ENDPOINT",
                                          OTLP_EXPORTER "LOGS_ENDPOINT" };
     struct otlp_receiver *receiver = &r->values->receivers[signal];
-    const char *own = otlp_variable_text(names[signal]);
+    bool has_own = receiver->url != r->values->base;
 
     receiver->is_on = is_wanted(r, signal);
     if (!receiver->is_on)
         return;
-    const char *text = own != NULL ? own : base != NULL ? base : DEFAULT_ENDPOINT;
-    if (set_url(receiver, text, own == NULL, signal, r->arena))
+    const char *text = receiver->url != NULL ? receiver->url : DEFAULT_ENDPOINT;
+    if (set_url(receiver, text, !has_own, signal, r->arena))
         return;
-    r->report(own != NULL ? names[signal] : OTLP_EXPORTER "ENDPOINT",
+    r->report(has_own ? names[signal] : OTLP_EXPORTER "ENDPOINT",
               arena_printf(r->arena, "it is no URL of http or https; no %s are exported", sink_name(signal)));
     receiver->is_on = false;
 }
@@ -172,10 +172,9 @@ static void put_together(const struct otlp_reading *r, const char *program)
 {
     struct otlp_values *v = r->values;
     struct otlp_settings *s = &v->settings;
-    const char *base = otlp_variable_text(OTLP_EXPORTER "ENDPOINT");
 
     for (int signal = 0; signal < OTLP_SIGNALS; signal++)
-        place_receiver(r, (enum metric_signal)signal, base);
+        place_receiver(r, (enum metric_signal)signal);
     shorten(&v->receivers[METRIC_SIGNAL_TRACES].timeout_ms, v->span_timeout_ms);
     shorten(&v->receivers[METRIC_SIGNAL_LOGS].timeout_ms, v->log_timeout_ms);
     shorten(&v->receivers[METRIC_SIGNAL_METRICS].timeout_ms, v->metric_timeout_ms);

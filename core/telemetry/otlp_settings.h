@@ -55,7 +55,7 @@ struct otlp_settings {
 };
 
 /*
- * Reads the environment. Before fork, once. The headers' variables are overwritten and
+ * Reads the environment. Before fork, once. The headers' and addresses' variables are overwritten and
  * removed (core/base/environment.h: NAME_FILE works for them too). Everything lies in the
  * arena. `report` hears of each variable that is not honoured, or not as it is written.
  * ERR_SYSTEM, ERR_FORMAT: a secret cannot be taken.

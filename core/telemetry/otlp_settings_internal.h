@@ -12,6 +12,7 @@ struct otlp_values {
     bool is_disabled;
     const char *exporters[OTLP_SIGNALS];
     const char *service_name, *resource;
+    const char *base; /* the address of all signals, or NULL; that of a signal without one of its own */
     struct otlp_receiver receivers[OTLP_SIGNALS];
     int64_t attribute_value_limit, attribute_count_limit;
     int64_t span_timeout_ms, log_timeout_ms, metric_timeout_ms;
@@ -29,9 +30,6 @@ struct otlp_reading {
 /* Reads all of the table's variables into reading->values, which hold the defaults; reports those that
  * are not honoured, and those that are not known. ERR_SYSTEM, ERR_FORMAT: a secret cannot be taken. */
 int otlp_read_variables(const struct otlp_reading *reading);
-
-/* The text of a variable that is set and not empty; else NULL. */
-const char *otlp_variable_text(const char *name);
 
 /* Cuts the next "name=value" off a list, trimmed; empty pieces are skipped. False: the list is at its
  * end (*rest is empty), or breaks its form. */

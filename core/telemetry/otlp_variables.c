@@ -17,6 +17,7 @@ enum { MS_MAX = 86400000, NAME_BYTES = 80 };
 
 enum kind {
     KIND_TEXT,      /* const char * */
+    KIND_ADDRESS,   /* const char *, which may hold a password */
     KIND_SECRET,    /* struct span, which is checked here */
     KIND_NUMBER,    /* int64_t, from min to max */
     KIND_BOOL,      /* bool: "true", in any case */
@@ -97,7 +98,7 @@ static const struct variable variables[] = {
 #define FIELD(member) .land = offsetof(struct otlp_receiver, member)
 
 static const struct variable receiver_variables[] = {
-    { "ENDPOINT", .kind = KIND_TEXT, FIELD(url) },
+    { "ENDPOINT", .kind = KIND_ADDRESS, FIELD(url) },
     { "PROTOCOL", .kind = KIND_CHOICE, .choices = { "http/protobuf", "http/json" }, FIELD(is_json) },
     { "HEADERS", .kind = KIND_SECRET, FIELD(headers) },
     { "COMPRESSION", .kind = KIND_CHOICE, .choices = { "none", "gzip" }, FIELD(has_gzip) },
@@ -194,20 +195,26 @@ static int read_headers(const struct otlp_reading *r, const char *name, struct s
     return 0;
 }
 
-const char *otlp_variable_text(const char *name)
+static int read_address(const struct otlp_reading *r, const char *name, const char **out)
 {
-    const char *text = getenv(name);
-    return text != NULL && text[0] != '\0' ? text : NULL;
+    struct span text;
+    int result = environment_take_secret(name, r->arena, &text, r->e);
+    if (result == 0 && text.len > 0)
+        *out = text.ptr;
+    return result;
 }
 
 static int read_variable(const struct otlp_reading *r, const struct variable *v, const char *name, void *base)
 {
     void *land = (char *)base + v->land;
-    const char *text = otlp_variable_text(name);
+    const char *text;
 
     if (v->kind == KIND_SECRET)
         return read_headers(r, name, land);
-    if (text == NULL)
+    if (v->kind == KIND_ADDRESS)
+        return read_address(r, name, land);
+    text = getenv(name);
+    if (text == NULL || text[0] == '\0')
         return 0;
     switch (v->kind) {
     case KIND_TEXT:
@@ -243,8 +250,10 @@ static int read_receivers(const struct otlp_reading *r)
         int result = read_variable(r, v, name, part == 0 ? &own[0] : &own[part - 1]);
         if (result != 0)
             return result;
-        if (i + 1 == COUNT(receiver_variables))
+        if (i + 1 == COUNT(receiver_variables)) {
+            r->values->base = own[0].url;
             own[METRIC_SIGNAL_METRICS] = own[METRIC_SIGNAL_LOGS] = own[METRIC_SIGNAL_TRACES];
+        }
     }
     return 0;
 }

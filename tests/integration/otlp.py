@@ -60,11 +60,12 @@ class Export:
     """One request that came."""
 
     def __init__(self, path, headers, body):
-        self.path, self.headers, self.at = path, headers, time.monotonic()
+        self.path, _, self.query = path.partition("?")
+        self.headers, self.at = headers, time.monotonic()
         if headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
         self.is_json = headers["content-type"] == "application/json"
-        message = REQUESTS[path][0]
+        message = REQUESTS[self.path][0]
         if self.is_json:
             self.message = json_format.ParseDict(with_base64_ids(json.loads(body)), message())
         else:

@@ -244,6 +244,26 @@ CUT = {
 }
 
 
+def test_a_key_that_does_not_decrypt_is_counted_as_that_and_as_no_error_of_an_upstreams(start_gateway):
+    """Its ciphertext belongs to another key id: the additional data differs."""
+    gateway = start_gateway(workers=1)
+    document, marker = gateway.render(Tree(model("torn", hostile("a", "k1", "k2"))))
+    document = json.loads(document)
+    keys = document["llm"]["models"]["torn"]["upstreams"][0]["keys"]
+    keys[0]["ciphertext"] = keys[1]["ciphertext"]
+    gateway.write_entry("LLM_ROUTER_CONFIG", json.dumps(document))
+    gateway.reload()
+    wait_until(lambda: marker in gateway.model_names(), "the tree is in force")
+    before = gateway.metrics()
+    reply = gateway.chat("torn")
+    assert reply.status == 503 and gateway.event(reply)["attempts"] == []
+    assert moved(before, gateway.metrics()) == {
+        requests("chat", "torn", "503"): 1,
+        series(f"{Q}decrypt_failures_total", provider=PROVIDER): 1,
+        overhead(): 1,
+    }
+
+
 @pytest.mark.parametrize("script, stage", CUT.values(), ids=CUT)
 def test_an_interrupted_stream_is_counted_by_its_stage(gateway, script, stage):
     gateway.script("one", "k1", script)

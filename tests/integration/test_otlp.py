@@ -1,8 +1,10 @@
 """OTLP: what a receiver gets of the requests, whatever it answers."""
 
+import contextlib
 import json
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +111,34 @@ def test_what_is_not_honoured_is_said_by_name_and_nothing_of_its_value(start_gat
         "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_TYPO", "OTEL_EXPORTER_OTLP_HEADERS",
     }
     assert "canary-value" not in gateway.router.log_text()
+
+
+@pytest.mark.parametrize("each", ["", "TRACES_"], ids=["all signals", "one signal"])
+def test_what_opens_a_receivers_door_is_shown_nowhere(start_exporting, receiver, each):
+    """Headers, and whatever of an address may be secret: user, password, query."""
+    secret_address = receiver.url.replace("//", f"//{CANARY}-user:{CANARY}-password@")
+    secret_address += ("/v1/traces" if each else "") + f"?token={CANARY}"
+    receiver.always(Reply(503, body=b"not now"))
+    gateway = start_exporting(
+        **{f"OTEL_EXPORTER_OTLP_{each}ENDPOINT": secret_address},
+        **{f"OTEL_EXPORTER_OTLP_{each}HEADERS": f"x-key={CANARY}"},
+        OTEL_TRACES_EXPORTER="otlp",
+    )
+    append(gateway, event(1))
+    wait_until(lambda: gateway.metric(FAILURES) > 0, "it is asked in vain", SLACK_S)
+    asked = receiver.requests[0]
+    assert asked.headers["x-key"] == CANARY and asked.query == f"token={CANARY}"
+    assert asked.headers["authorization"].startswith("Basic ")
+    receiver.always(Reply(403, body=b"no"))
+    wait_until(lambda: gateway.metric(DROPPED) > 0, "and refused", SLACK_S)
+    shown = {"the log": gateway.router.log_text().encode(), "/status": gateway.get("/status", key=None).body,
+             "/metrics": gateway.get("/metrics", key=None).body}
+    shown |= {str(path): path.read_bytes() for path in gateway.state_dir.rglob("*") if path.is_file()}
+    for pid in (gateway.router.pid, *gateway.router.children()):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(PermissionError, FileNotFoundError):
+                shown[f"{name} of {pid}"] = Path(f"/proc/{pid}/{name}").read_bytes()
+    assert not [place for place, text in shown.items() if CANARY.encode() in text]
 
 
 # What the receiver answers

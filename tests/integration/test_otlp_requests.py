@@ -1,6 +1,7 @@
 """Requests as a receiver of OTLP sees them: traces of whole chains, values of metrics, the
 administrators' writes; and that none is delayed, lost or told twice, whatever dies."""
 
+import json
 import os
 import random
 import secrets
@@ -13,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import chat
-from administrator import Admin, Deployment, document
+from administrator import API, CONFIG, PATCH_TYPE, Admin, Deployment, document
+from cgi_program import CgiCall
+from fastcgi import meta_variables
 from otlp import Reply, attributes
 from processes import wait_until
 from scripts import answer, hang, pause
@@ -88,6 +91,28 @@ def test_what_is_not_sampled_and_what_is_a_probe_has_no_span(start_exporting, re
     named = Counter(span.name for span in receiver.spans() if span.trace_id.hex() == trace.split("-")[1])
     assert named == {"POST /v1/chat/completions": 1, "chat m": 1}
     assert not [span for span in receiver.spans() if span.name.endswith(("livez", "readyz", "metrics"))]
+
+
+def test_a_request_by_cgi_is_told_and_counted_as_any_other(start_exporting, receiver):
+    gateway = start_exporting(tree())
+    requests = 'airi_gen_ai_gateway_requests_total{surface="chat",model="m",status_code="200"}'
+    body = json.dumps(chat.request("m")).encode()
+    headers = {"content-type": "application/json", "authorization": f"Bearer {gateway.caller_key}"}
+
+    def ask():
+        params = meta_variables("POST", "/v1/chat/completions", headers, len(body))
+        reply = CgiCall(params, body, gateway.environment(), gateway.folder / "cgi.log").reply()
+        assert reply.status == 200
+        return reply.request_id
+
+    gateway.script("m", "k1", GOOD)
+    beside = ask()
+    receiver.wait_spans_of(beside)
+    assert gateway.metric(requests) == 1
+    gateway.router.stop()
+    alone = ask()
+    gateway.start_router()
+    receiver.wait_spans_of(alone)
 
 
 # Nobody waits, nothing is lost
@@ -308,6 +333,55 @@ def test_each_write_of_an_administrator_is_an_event_and_is_counted(admin, receiv
 
     expected = {(("result", "success"),): 1, (("result", "4xx"),): 2, (("result", "5xx"),): 0}
     wait_until(lambda: counted() == expected, "the writes are counted", SLACK_S)
+
+
+def writes(admin):
+    """One of each: (what, method, path, body, what kind of body)."""
+    version = admin.get().headers["etag"].strip('"')
+    caller = f"{API}/caller-keys/writer"
+    return [
+        ("PUT", CONFIG, document(admin, name="other"), None),
+        ("PATCH", CONFIG, {"defaults": {"connectTimeoutMs": 700}}, PATCH_TYPE),
+        ("POST", f"{CONFIG}/versions/{version}/restore", b"", None),
+        ("POST", f"{CONFIG}/rotate-key", b"", None),
+        ("PUT", f"{API}/entries/DEFAULT_CHAT_MODEL", "m", None),
+        ("POST", f"{API}/caller-keys", {"id": "writer"}, None),
+        ("PATCH", caller, {"owner": "w"}, PATCH_TYPE),
+        ("DELETE", caller, b"", None),
+    ]
+
+
+def test_each_way_of_writing_is_counted_and_each_change_is_an_event(admin, receiver):
+    def counts():
+        exports = metric_exports(receiver)
+        found = values(exports[-1], GATEWAY + "config.write_count") if exports else {}
+        return {dict(labels)["result"]: n for labels, n in found.items()}
+
+    admin.create(document(admin))
+    done = []
+    for method, path, body, kind in writes(admin):
+        reply = admin.send(method, path, body, "*", kind or "application/json")
+        assert reply.status in (200, 201, 204), (method, path, reply)
+        done.append((method, path))
+    wait_until(lambda: counts().get("success") == 1 + len(done), f"as many are counted as {done}", SLACK_S)
+    refused = [admin.send(method, path, b"{", "*", kind or "application/json").status
+               for method, path, body, kind in writes(admin) if body != b""]
+    assert len(refused) == 5 and all(400 <= status < 500 for status in refused), refused
+    wait_until(lambda: counts().get("4xx") == len(refused), "those that were refused are counted", SLACK_S)
+    assert counts() == {"success": 1 + len(done), "4xx": len(refused), "5xx": 0}
+    admin.get(f"{API}/audit-log")
+    admin.send("PUT", f"{CONFIG}?dryRun=true", document(admin, name="third"), "*")
+
+    def told():
+        return [attributes(r) for e in list(receiver.exports) if e.path == "/v1/logs" for r in e.records()]
+
+    # All keys are encrypted with the current master key already: nothing to rotate, no change.
+    wait_until(lambda: len(told()) == len(done), "each change is an event", SLACK_S)
+    assert Counter(one["action"] for one in told()) == {
+        "put": 3, "patch": 1, "restore": 1, "create": 1, "change": 1, "revoke": 1}
+    assert Counter(one["entry"] for one in told()) == {
+        "LLM_ROUTER_CONFIG": 4, "DEFAULT_CHAT_MODEL": 1, "CALLER_KEYS": 3}
+    wait_until(lambda: len(metric_exports(receiver)) > 0 and counts()["success"] == 1 + len(done), "and no other", SLACK_S)
 
 
 def test_a_write_made_while_nobody_listens_arrives_after_a_restart(admin, receiver):

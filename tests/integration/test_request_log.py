@@ -198,10 +198,10 @@ def test_an_event_that_can_be_no_row_is_set_aside_and_counted_and_holds_up_no_ot
 def start_retaining(tmp_path_factory, base_urls, upstream, plane):
     started = []
 
-    def start(*flags):
+    def start(*flags, **servers):
         folder = tmp_path_factory.mktemp("r")  # short: sockets are in it
-        gateway = Gateway(folder, base_urls, upstream, workers=1, servers=plane.servers, peer=plane.first.gateway,
-                          flags=flags)
+        gateway = Gateway(folder, base_urls, upstream, workers=1, servers=plane.servers | servers,
+                          peer=plane.first.gateway, flags=flags)
         started.append(gateway)
         gateway.start()
         return gateway
@@ -209,6 +209,32 @@ def start_retaining(tmp_path_factory, base_urls, upstream, plane):
     yield start
     for gateway in started:
         gateway.stop()
+
+
+BEFORE_THE_TABLE = """
+DROP TABLE routing_decisions CASCADE;
+DROP SEQUENCE IF EXISTS routing_decisions_arrival;
+DROP FUNCTION routing_decisions_take_turn, routing_decisions_make_months, routing_decisions_expire;
+DELETE FROM schema_migrations WHERE version >= 5;
+"""
+
+
+def test_what_came_before_the_table_was_made_are_rows_afterwards(plane, start_retaining):
+    postgres, database = plane.postgres, plane.postgres.new_database()
+    gateway = start_retaining(DATABASE_URL=postgres.address(database))
+    postgres.sql(BEFORE_THE_TABLE, database)
+    ids = [gateway.post(chat.request("no such model"), key="nobody").request_id for _ in range(3)]
+    old = {"v": 1, "id": str(uuid.uuid4()), "time": time.time_ns() // 1000, "request_id": secrets.token_hex(16)}
+    append(gateway, json.dumps(old).encode())
+    failures = 'airi_gen_ai_gateway_export_failures_total{signal="rows"}'
+    wait_until(lambda: gateway.metric(failures) > 0, "the sink finds no table", SLACK_S)
+    assert gateway.get("/readyz", key=None).status == 200
+    subprocess.run([program("llm-routerctl"), "migrate"], env={"DATABASE_URL": postgres.address(database)},
+                   check=True, capture_output=True, timeout=60)
+    ids.append(old["request_id"])  # of a program that knew of no traces
+    wait_until(lambda: len(postgres.sql("SELECT 1 FROM routing_decisions", database)) == len(ids), "all are rows", SLACK_S)
+    assert sorted(postgres.sql("SELECT request_id FROM routing_decisions", database)) == sorted(ids)
+    assert not (gateway.state_dir / "llm-router.rejected.jsonl").exists()
 
 
 def test_only_an_instance_that_was_told_to_drops_old_months(plane, start_retaining):
