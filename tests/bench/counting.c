@@ -1,11 +1,13 @@
 /*
- * What counting costs: telemetry_count of one finished request, alone and while another
- * process counts into the same cells; and the event's line beside it.
+ * What it costs that a request is seen. In its worker: counting it, alone and while another
+ * process counts into the same cells; its event's line; appending that to the spool. In the
+ * shipper, afterwards: making its spans, as they are sent, and its row.
  *
- *   counting COUNT
+ *   counting COUNT STATE_DIR
  *
- * Prints one line of JSON: nanoseconds of CPU for each, of a request with one attempt and of one
- * that fell back twice; what the text of /metrics takes, and has, with MODELS models.
+ * Prints one line of JSON: nanoseconds of CPU for each, of a request with one attempt, and of counting
+ * one that fell back twice; what the text of /metrics takes, and has, with MODELS models. The
+ * spool is left in STATE_DIR.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,9 +18,18 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/record/spool.h"
+#include "core/store/request_log_row_internal.h"
+#include "core/telemetry/otlp_trace.h"
 #include "core/telemetry/prometheus.h"
 
-enum { MODELS = 200, TEXT_BYTES = 128 * 1024 * 1024, IMAGE_BYTES = 4096 };
+enum {
+    MODELS = 200,
+    TEXT_BYTES = 128 * 1024 * 1024,
+    IMAGE_BYTES = 4096,
+    BATCH = 512,
+    ROWS_BYTES = 4 * 1024 * 1024
+};
 
 /* --- a tree with one model --- */
 
@@ -92,6 +103,9 @@ static void make_event(struct request_event *event, const struct snap_root *root
     event->endpoint = "chat/completions";
     event->mount = "/v1";
     event->request_id = "0123456789abcdef0123456789abcdef";
+    event->trace = (struct trace_context){ .trace_id = "0af7651916cd43dd8448eb211c80319c",
+                                           .span_id = "b7ad6b7169203331",
+                                           .is_sampled = true };
     event->model = span_cstr("model-0");
     event->status = 200;
     event->total_us = 310000;
@@ -149,6 +163,105 @@ static double write_ns(const struct request_event *event, unsigned count)
     return (double)(spent_ns() - begun) / count;
 }
 
+/* --- what becomes of the line --- */
+
+static bool is_named(const void *ctx, uint64_t segment)
+{
+    const _Atomic uint64_t *mine = ctx;
+    return atomic_load(mine) == segment;
+}
+
+/* As a worker appends it. */
+static double append_ns(const char *state_dir, struct span line, unsigned count)
+{
+    static _Atomic uint64_t current, mine;
+    const struct spool_plan plan = {
+        .state_dir = state_dir,
+        .program = "bench",
+        .max_bytes = (uint64_t)64 * 1024 * 1024,
+        .current = &current,
+        .mine = &mine,
+        .is_named = is_named,
+        .ctx = &mine,
+    };
+    struct spool spool;
+    struct error e;
+
+    if (spool_open(&plan, &spool, &e) != 0) {
+        fprintf(stderr, "counting: %s\n", e.text);
+        exit(1);
+    }
+    uint64_t begun = spent_ns();
+    for (unsigned i = 0; i < count; i++)
+        if (spool_append(&spool, line) != 0)
+            exit(1);
+    double ns = (double)(spent_ns() - begun) / count;
+    spool_close(&spool);
+    return ns;
+}
+
+/* As the shipper packs them, in batches. */
+static double trace_ns(struct span line, unsigned batches)
+{
+    static const struct otlp_attribute service = { "service.name", "bench" };
+    const struct otlp_settings settings = {
+        .resource = &service, .n_resource = 1, .span_value_limit = OTLP_NO_LIMIT, .span_count_limit = 128
+    };
+    struct arena *arena = arena_new();
+    struct span lines[BATCH];
+
+    for (size_t i = 0; i < BATCH; i++)
+        lines[i] = line;
+    uint64_t begun = spent_ns();
+    for (unsigned i = 0; i < batches; i++) {
+        Otlp__TraceRequest *request = otlp_trace_request(&settings, "instance", lines, BATCH, arena);
+        if (request == NULL)
+            exit(1);
+        size_t size = otlp__trace_request__get_packed_size(request);
+        otlp__trace_request__pack(request, arena_alloc(arena, size));
+        arena_reset(arena);
+    }
+    double ns = (double)(spent_ns() - begun) / batches / BATCH;
+    arena_free(arena);
+    return ns;
+}
+
+static double row_ns(struct span line, unsigned batches)
+{
+    struct arena *arena = arena_new();
+    struct json_writer w;
+    struct buf rows;
+    struct error e;
+
+    buf_init(&rows, ROWS_BYTES);
+    uint64_t begun = spent_ns();
+    for (unsigned i = 0; i < batches * BATCH; i++) {
+        if (i % BATCH == 0) {
+            buf_clear(&rows);
+            arena_reset(arena);
+        }
+        jw_init(&w, &rows);
+        if (request_log_write_row(line, arena, &w, &e) != 0)
+            exit(1);
+    }
+    double ns = (double)(spent_ns() - begun) / batches / BATCH;
+    buf_free(&rows);
+    arena_free(arena);
+    return ns;
+}
+
+static void print_telling(const struct request_event *event, const char *state_dir, unsigned count)
+{
+    struct buf line;
+
+    buf_init(&line, EVENT_LIMIT_BYTES);
+    event_write(event, &line);
+    printf("\"append_ns\":%.0f,", append_ns(state_dir, buf_span(&line), count));
+    printf("\"trace_ns\":%.0f,", trace_ns(buf_span(&line), count / BATCH + 1));
+    printf("\"row_ns\":%.0f,", row_ns(buf_span(&line), count / BATCH + 1));
+    buf_free(&line);
+}
+
 static void print_text(const struct telemetry *t)
 {
     const struct series_facts facts = { METRIC_OF_ROUTER, "instance", "version" };
@@ -165,11 +278,11 @@ static void print_text(const struct telemetry *t)
 int main(int argc, char **argv)
 {
     static struct request_event plain, fallen;
-    unsigned count = argc == 2 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
+    unsigned count = argc == 3 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
     struct telemetry *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (count == 0 || t == MAP_FAILED) {
-        fprintf(stderr, "usage: counting COUNT\n");
+        fprintf(stderr, "usage: counting COUNT STATE_DIR\n");
         return 1;
     }
     telemetry_init(t);
@@ -182,6 +295,7 @@ int main(int argc, char **argv)
     printf("\"fallen_ns\":%.0f,", count_ns(t, &fallen, count));
     printf("\"beside_ns\":%.0f,", count_beside_ns(t, &plain, count));
     printf("\"line_ns\":%.0f,", write_ns(&plain, count / 10));
+    print_telling(&plain, argv[2], count / 10);
     print_text(t);
     return 0;
 }
