@@ -92,5 +92,6 @@ void admin_change_caller(struct admin_turn *turn);
 void admin_revoke_caller(struct admin_turn *turn);
 void admin_get_status(struct admin_turn *turn);
 void admin_get_audit_log(struct admin_turn *turn);
+void admin_get_metrics(struct admin_turn *turn);
 
 #endif

@@ -32,6 +32,7 @@ static const struct route {
     { "DELETE", "caller-keys/*", "revoke", true, admin_revoke_caller },
     { "GET", "status", "read", false, admin_get_status },
     { "GET", "audit-log", "read", false, admin_get_audit_log },
+    { "GET", "metrics", "read", false, admin_get_metrics },
 };
 
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };

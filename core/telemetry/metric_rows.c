@@ -182,7 +182,7 @@ const struct metric metric_rows[METRIC_COUNT] = {
     },
     [METRIC_OVERFLOW] = {
         .name = GATEWAY "overflow.count", .unit = "{connection}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
-        .divisor = 1, .programs = METRIC_OF_BOTH,
+        .divisor = 1, .programs = METRIC_OF_ROUTER,
         .help = "Connections answered 503 because they had waited too long.",
         .moves = "At once.",
         .advice = "More workers, or fewer requests.",
@@ -262,8 +262,8 @@ const struct metric metric_rows[METRIC_COUNT] = {
     [METRIC_CONFIG_WRITE_COUNT] = {
         .name = GATEWAY "config.write_count", .unit = "{write}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
         .closed = { { "result", &write_results } }, .divisor = 1, .programs = METRIC_OF_ADMIN,
-        .help = "Requests that would change the configuration, by how they ended.",
-        .moves = "One has been answered.",
+        .help = "Requests of administrators that would change the configuration, by how they ended.",
+        .moves = "One has been answered; a dry run is none.",
     },
     [METRIC_CONFIG_VERSION_AGE] = {
         .name = GATEWAY "config.version.age", .unit = "s", .kind = METRIC_GAUGE, .block = BLOCK_INSTANCE,
@@ -320,13 +320,13 @@ const struct metric metric_rows[METRIC_COUNT] = {
     },
     [METRIC_QUEUE_LENGTH] = {
         .name = GATEWAY "queue.length", .unit = "{connection}", .kind = METRIC_GAUGE, .block = BLOCK_INSTANCE,
-        .divisor = 1, .programs = METRIC_OF_BOTH,
+        .divisor = 1, .programs = METRIC_OF_ROUTER,
         .help = "Connections that wait for a worker.",
         .moves = "Every 20 ms.",
     },
     [METRIC_WAKEUPS_REPAIRED] = {
         .name = GATEWAY "wakeups.repaired", .unit = "{wakeup}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
-        .divisor = 1, .programs = METRIC_OF_BOTH,
+        .divisor = 1, .programs = METRIC_OF_ROUTER,
         .help = "Wake-ups that died with a worker and were repaired.",
         .moves = "At once.",
     },

@@ -166,6 +166,7 @@ static void add_request(const struct telling *t, struct otlp_attributes *a)
     otlp_add_text(a, GATEWAY "code", text(event, "code"));
     otlp_add_text(a, GATEWAY "caller.key.id", text(event, "key_id"));
     otlp_add_text(a, GATEWAY "caller.owner", text(event, "owner"));
+    otlp_add_text(a, GATEWAY "caller.remote_user", text(event, "remote_user"));
     otlp_add_text(a, "gen_ai.request.model", t->model);
     otlp_add_text(a, GATEWAY "model.routed", text(event, "model_routed"));
     if (member(event, "stream") != NULL) {

@@ -362,6 +362,7 @@ def test_a_document_over_the_limit_is_refused(admin):
         ("/api/admin/caller-keys/a/b", ["GET", "PUT", "POST"], "PATCH, DELETE"),
         ("/api/admin/status", ["POST"], "GET, HEAD"),
         ("/api/admin/audit-log", ["DELETE"], "GET, HEAD"),
+        ("/api/admin/metrics", ["PUT"], "GET, HEAD"),
     ],
 )
 def test_other_methods_are_named_not_allowed(admin, path, methods, allowed):

@@ -4,6 +4,7 @@ import array
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -269,6 +270,17 @@ REFUSED = {
     "an unknown store": ({"STORE": "paper"}, "'paper'"),
     "a port that is no number": ({"PORT": "http"}, "'http'"),
 }
+
+
+@pytest.mark.parametrize("name", ["llm-router", "llm-router-admin"])
+def test_no_setting_of_who_calls_it_is_the_demonstrations(name):
+    """Each variable that a program reads by its --help is set by demo/run, or taken away."""
+    usage = subprocess.run([program(name), "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
+    read = set(re.findall(r"\b(?:LLM_ROUTER|DATABASE|REDIS)_[A-Z_]+\b", usage))
+    script = (ROOT / "demo" / "run").read_text()
+    taken = {word for line in re.findall(r"^unset (.*)$", script, re.M) for word in line.split()}
+    given = set(re.findall(r"^export ([A-Z_]+)=", script, re.M))
+    assert read and read - taken - given == set()
 
 
 @pytest.mark.parametrize("environment, words", REFUSED.values(), ids=REFUSED.keys())

@@ -3,7 +3,8 @@
 import pytest
 
 import chat
-from metrics import Q, by_status, key_id, parse, read_page
+from administrator import API, Admin, Deployment, document
+from metrics import Q, by_status, key_id, label_of, name_of, parse, read_page, select, series
 from processes import wait_until
 from prometheus import OPENMETRICS, Prometheus, check_text, parse_openmetrics
 from scripts import JSON, answer, data, end, head
@@ -120,3 +121,30 @@ def write_token(folder):
     file = folder / "admin.token"
     file.write_text("an-administrators-token\n")
     return file
+
+
+@pytest.fixture
+def admin(tmp_path, base_urls, upstream):
+    gateway = Deployment(tmp_path, base_urls, upstream, workers=1)
+    gateway.start()
+    admin = Admin(gateway)
+    admin.wait_for_socket()
+    yield admin
+    admin.process.stop()
+    gateway.stop()
+
+
+def test_the_administrators_program_tells_administrators_what_it_has_counted(admin):
+    page = f"{API}/metrics"
+    assert admin.ask("GET", page, key="somebody").status == 401
+    assert [admin.put(document(admin), "*").status, admin.put({}, None).status] == [200, 412]
+    reply = admin.get(page)
+    assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert check_text(reply.body.decode()) == (0, "")
+    values = parse(reply.body.decode())
+    writes = {label_of(one, "result"): n for one, n in select(values, f"{Q}config_write_count_total").items()}
+    assert writes == {"success": 1, "4xx": 1, "5xx": 0}
+    assert values[series(f"{Q}connections_accepted_total")] >= 4
+    assert not [one for one in values if name_of(one) == f"{Q}requests_total"], "that is llm-router's"
+    strict = admin.ask("GET", page, headers={"accept": OPENMETRICS})
+    assert parse_openmetrics(strict.body.decode()).keys() >= {f"{Q}config_write_count", f"{Q}spool_bytes"}

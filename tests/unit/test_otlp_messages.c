@@ -213,6 +213,9 @@ static const struct told_row {
       "airi.gen_ai.gateway.fallback.reason", "429", 0 },
     { "no depth without attempts", "{" IDS ",\"status\":400}", 0, "HTTP",
       "airi.gen_ai.gateway.fallback.depth", NULL, 0 },
+    { "a caller whom the web server knows",
+      "{" IDS ",\"endpoint\":\"models\",\"remote_user\":\"0123456789abcdef\",\"attempts\":[]}", 0,
+      "GET /models", "airi.gen_ai.gateway.caller.remote_user", "0123456789abcdef", 0 },
     { "an attempt",
       "{" IDS
       ",\"endpoint\":\"chat/completions\",\"model\":\"m\",\"attempts\":[{\"n\":1,\"verdict\":\"ok\"}]}",
