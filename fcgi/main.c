@@ -144,7 +144,7 @@ static int init_master(struct engine_process *process, struct error *e)
         return r;
     shared.trust = (struct trust){ .path = trust_file(settings.ca_file), .report = report_no_trust };
     if (!settings.is_cgi) {
-        if ((r = claim_spool(process->mapping, e)) != 0)
+        if (!settings.is_check && (r = claim_spool(process->mapping, e)) != 0)
             return r;
         prepare_tls();
         if ((r = prepare_export(process->mapping, e)) != 0)
@@ -428,7 +428,8 @@ int main(int argc, char **argv)
     snprintf(health, sizeof(health), "unix:%s/health.sock", settings.engine.run_dir);
     settings.engine.health = health;
     settings.engine.argv = argv;
-    if (r == SETTINGS_CHECK)
+    settings.is_check = r == SETTINGS_CHECK;
+    if (settings.is_check)
         return engine_check(&program, &settings.engine);
     return settings.is_cgi ? engine_run_cgi(&program, &settings.engine)
                            : engine_run(&program, &settings.engine);

@@ -44,6 +44,7 @@ struct router_settings {
     bool is_ready_strict;         /* of ready_name */
     struct trace_policy tracing;  /* of OTEL_*, once init_master has read them */
     bool is_cgi;                  /* one request: what costs time is made when it is needed */
+    bool is_check;                /* --check: beside an instance that runs, perhaps */
     /* Who may read /metrics and /status; nobody does in a CGI program. */
     struct address_list metrics_access; /* of metrics_access_text */
     struct admins admins;               /* of the two above */
