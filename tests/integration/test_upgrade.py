@@ -5,6 +5,7 @@ import signal
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +141,22 @@ def test_keys_that_came_by_the_environment_are_handed_on_and_shown_to_nobody(sta
             for name in ("environ", "cmdline"):
                 with open(f"/proc/{pid}/{name}", "rb") as file:
                     assert gateway.master_key.encode() not in file.read()
+
+
+def test_what_opens_a_receivers_door_is_handed_on(start, receiver):
+    address = receiver.url.replace("//", "//user:canary-password@")
+    gateway = start(router_environment={"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_BSP_SCHEDULE_DELAY": "100",
+                                        "OTEL_EXPORTER_OTLP_HEADERS": "x-key=canary-header"})
+    for version in (None, "0.1.1", "0.1.0"):
+        if version is not None:
+            gateway.upgrade(version)
+        receiver.wait_spans_of(gateway.chat("m").request_id)
+        last = [one for one in receiver.exports if one.path == "/v1/traces"][-1]
+        assert last.headers["x-key"] == "canary-header" and last.headers["authorization"].startswith("Basic ")
+    assert "canary" not in gateway.router.log_text()
+    if CAN_LOOK_INSIDE:
+        pids = [gateway.router.pid, *gateway.router.children()]
+        assert not [pid for pid in pids if b"canary" in Path(f"/proc/{pid}/environ").read_bytes()]
 
 
 def test_a_key_file_that_is_gone_is_not_missed(start):
