@@ -2,7 +2,7 @@
 #
 # Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run; PORT of make verification, too);
 # TESTS (make integration: pytest's arguments), FRONT_END (make integration: what stands in front, see
-# tests/README.md); FUZZ_SECONDS (make fuzz); PREFIX, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
+# tests/README.md); FUZZ_SECONDS (make fuzz); PREFIX, UNIT_DIR, DOC_DIR, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
 # CC_FOR_BUILD (for what runs during the build), SANITIZE=1 (AddressSanitizer and UBSan, in a build
 # folder of its own).
 
@@ -12,6 +12,8 @@ STORE ?= embedded
 WORKERS ?= 16
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
+UNIT_DIR ?= $(PREFIX)/lib/systemd/system
+DOC_DIR ?= $(PREFIX)/share/doc/llm-router
 DESTDIR ?=
 
 BUILD ?= build
@@ -19,9 +21,11 @@ CC_FOR_BUILD ?= $(CC)
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
 HARDENING := -fstack-protector-strong -fPIE
+# Of the place and time of a build nothing is in a program.
+REPRODUCIBLE := -ffile-prefix-map=$(CURDIR)=. -Wdate-time
 GENERATED = $(BUILD)/generated# headers of the build's own
 CPPFLAGS += -I. -I$(GENERATED) -D_GNU_SOURCE
-ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(CFLAGS)
+ALL_CFLAGS := -std=c17 $(WARNINGS) $(HARDENING) $(REPRODUCIBLE) $(CFLAGS)
 LDLIBS := -lcurl -ljson-c -lpq -lhiredis -lprotobuf-c -lz -lssl -lcrypto
 LDFLAGS += -pie -Wl,-z,relro,-z,now
 
@@ -48,6 +52,8 @@ MIGRATIONS := $(sort $(wildcard sql/[0-9]*.sql))
 VOICES := $(sort $(wildcard voices/*.tsv))
 UNITS := $(sort $(wildcard lighttpd/*.service lighttpd/*.socket))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
+FRONT_ENDS := $(sort $(wildcard lighttpd/*.conf)) lighttpd/Caddyfile
+GRAFANA := admin/grafana/alerts.rules.yml $(sort $(wildcard admin/grafana/dashboards/*.json admin/grafana/provisioning/*/*.yaml))
 
 # What is compiled is compiled on all processors; how tests share them is in tests/README.md.
 PARALLEL = $(MAKE) --no-print-directory -j$(shell nproc)
@@ -75,9 +81,11 @@ TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NOD
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
+DEB_PACKAGES := $(BUILD_PACKAGES) debhelper dpkg-dev
+TEST_DEB_PACKAGES := $(DEB_PACKAGES) debootstrap lintian systemd-container
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test unit integration verification soak replay fuzz lint bench install clean format
+.PHONY: all help run test unit integration verification soak replay fuzz lint bench install deb test-deb clean format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -87,13 +95,15 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # Names what is missing before it installs it.
-.PHONY: packages-build packages-run packages-test packages-lint packages-bench packages-fuzz
+.PHONY: packages-build packages-run packages-test packages-lint packages-bench packages-fuzz packages-deb packages-test-deb
 packages-build: ; @tools/install-packages $(BUILD_PACKAGES)
 packages-run: ; @tools/install-packages $(RUN_PACKAGES)
 packages-test: ; @tools/install-packages $(TEST_PACKAGES)
 packages-lint: ; @tools/install-packages $(LINT_PACKAGES)
 packages-bench: ; @tools/install-packages $(BENCH_PACKAGES)
 packages-fuzz: ; @tools/install-packages $(FUZZ_PACKAGES)
+packages-deb: ; @tools/install-packages $(DEB_PACKAGES)
+packages-test-deb: ; @tools/install-packages $(TEST_DEB_PACKAGES)
 
 # The messages of OTLP: their C comes from the protocol's field numbers.
 OTLP := $(GENERATED)/core/telemetry/otlp.pb-c
@@ -225,17 +235,30 @@ bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against th
 	@BUILD=$(BUILD) tests/bench/memory
 	@BUILD=$(BUILD) tests/bench/voices
 
-install: $(PROGRAMS) ## into DESTDIR and PREFIX
+install: $(PROGRAMS) ## programs, manual pages, units, examples and dashboards, into DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BUILD)/llm-router $(BUILD)/llm-router-admin $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(BUILD)/llm-routerctl $(DESTDIR)$(PREFIX)/bin/
 	for page in $(MANUALS); do \
 		install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; \
 	done
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -d $(DESTDIR)$(UNIT_DIR)
 	for unit in $(UNITS); do \
-		sed 's|/usr/local/|$(PREFIX)/|' $$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/} || exit 1; \
+		sed 's,/usr/local/,$(PREFIX)/,' $$unit >$(DESTDIR)$(UNIT_DIR)/$${unit##*/} || exit 1; \
 	done
+	chmod 644 $(patsubst %,$(DESTDIR)$(UNIT_DIR)/%,$(notdir $(UNITS)))
+	install -d $(DESTDIR)$(DOC_DIR)/examples
+	install -m 644 admin/RUNBOOK.md $(DESTDIR)$(DOC_DIR)/
+	install -m 644 $(FRONT_ENDS) $(DESTDIR)$(DOC_DIR)/examples/
+	for file in $(GRAFANA); do \
+		install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/llm-router/$${file#admin/} || exit 1; \
+	done
+
+deb: packages-deb ## Debian packages, into build/deb
+	@debian/build build/deb
+
+test-deb: packages-test-deb ## as root: packages built twice alike, installed, upgraded and purged on a machine of their own
+	@tests/packages/run build/deb
 
 clean: ## remove what was built
 	rm -rf build
