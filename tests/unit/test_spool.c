@@ -581,17 +581,25 @@ static void write_by_all(uint64_t max_bytes)
     }
 }
 
-/* Reads what is left, from `first` on, and counts each writer's records. Without a
- * beginning, a writer's first is any; from there on its records follow each other.
- * A segment ends at any record, so two writers may be a record apart in it: each
+/* Reads what is left, and counts each writer's records. Where nothing is removed, they begin
+ * with the first; else a writer's first is any, and again behind a hole: a segment that
+ * another one is still writing to outlives younger ones. From there on its records follow
+ * each other. A segment ends at any record, so two writers may be a record apart in it: each
  * writer's own order is what holds. */
-static void read_all(uint64_t first, int next[WRITERS])
+static void read_all(bool is_all_there, int next[WRITERS])
 {
     static char text[RECORD_BYTES_MAX];
-    for (uint64_t n = first; n <= shared->current; n++) {
+    for (int w = 0; w < WRITERS; w++)
+        next[w] = is_all_there ? 0 : -1;
+    for (uint64_t n = 1; n <= shared->current; n++) {
         struct span rest, record;
-        if (!has_segment(n))
-            continue; /* the last was full, and nothing came after it */
+        if (!has_segment(n)) {
+            ck_assert(!is_all_there ||
+                      n == shared->current); /* the last was full, and nothing came after it */
+            for (int w = 0; w < WRITERS && !is_all_there && n < shared->current; w++)
+                next[w] = -1;
+            continue;
+        }
         ck_assert_int_eq(file_read(segment_path(n), FILE_LIMIT_BYTES, arena, &rest, &e), 0);
         while (next_record(&rest, &record)) {
             int writer = record.ptr[0] - '0';
@@ -606,10 +614,10 @@ static void read_all(uint64_t first, int next[WRITERS])
 
 START_TEST(records_of_many_writers_do_not_mix)
 {
-    int next[WRITERS] = { 0 };
+    int next[WRITERS];
     write_by_all((uint64_t)1 << 30);
     ck_assert_uint_eq(shared->current, 1);
-    read_all(1, next);
+    read_all(true, next);
     for (int w = 0; w < WRITERS; w++)
         ck_assert_int_eq(next[w], RECORDS);
 }
@@ -617,10 +625,10 @@ END_TEST
 
 START_TEST(many_writers_lose_and_repeat_nothing_over_many_segments)
 {
-    int next[WRITERS] = { 0 };
+    int next[WRITERS];
     write_by_all((uint64_t)64 << 20); /* room for all; segments of 8 MiB */
     ck_assert_uint_ge(shared->current, 4);
-    read_all(1, next);
+    read_all(true, next);
     for (int w = 0; w < WRITERS; w++)
         ck_assert_int_eq(next[w], RECORDS);
 }
@@ -677,12 +685,12 @@ END_TEST
 
 START_TEST(many_writers_stay_within_the_bound_and_keep_the_newest)
 {
-    int next[WRITERS] = { -1, -1, -1, -1 };
+    int next[WRITERS];
     write_by_all(SMALL_BYTES);
     ck_assert_uint_ge(shared->current, 20);
     ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES + WRITERS * RECORD_BYTES_MAX);
     ck_assert(!has_segment(1));
-    read_all(1, next);
+    read_all(false, next);
     int finished = 0;
     for (int w = 0; w < WRITERS; w++)
         finished += next[w] == RECORDS ? 1 : 0;
