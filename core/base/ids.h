@@ -1,4 +1,5 @@
-/* Identifiers made from the system's random numbers. Safe after fork. */
+/* Identifiers made from the system's random numbers. Safe after fork; of a process with
+ * threads, all may call ids_random, and one the others. */
 #ifndef CORE_BASE_IDS_H
 #define CORE_BASE_IDS_H
 

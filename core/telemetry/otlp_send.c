@@ -230,8 +230,9 @@ static void read_json(struct span body, struct reply *out)
         struct span digits = found[i].raw; /* a 64-bit number is a string, but some write it as a number */
         if (found[i].kind == JSON_KIND_STRING)
             digits = json_decode(out->arena, digits);
-        if ((found[i].kind == JSON_KIND_STRING || found[i].kind == JSON_KIND_NUMBER) && json_int(digits, &n))
-            out->n_rejected += n;
+        bool may_be_one = found[i].kind == JSON_KIND_STRING || found[i].kind == JSON_KIND_NUMBER;
+        if (may_be_one && json_int(digits, &n) && n > out->n_rejected)
+            out->n_rejected = n; /* a signal has one of them; a sum of what a receiver likes may overflow */
     }
     for (int i = 3; i < 5; i++)
         if (found[i].kind == JSON_KIND_STRING)

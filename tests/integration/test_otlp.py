@@ -216,6 +216,24 @@ def test_a_partial_success_is_counted_and_logged_and_never_sent_again(start_expo
     assert '"export_partly_refused"' in text and "too old" in text
 
 
+@pytest.mark.parametrize(
+    "rejected, dropped",
+    [
+        ({"rejectedSpans": str(2**63 - 1), "rejectedDataPoints": str(2**63 - 1), "rejectedLogRecords": 2**63 - 1}, 2),
+        ({"rejectedSpans": "-1", "rejectedDataPoints": -(2**63), "rejectedLogRecords": "-9"}, 0),
+        ({"rejectedSpans": "1" * 40, "rejectedDataPoints": 1.5, "rejectedLogRecords": None}, 0),
+    ],
+    ids=["too many", "fewer than none", "no numbers"],
+)
+def test_no_more_is_counted_as_refused_than_was_sent(start_exporting, receiver, rejected, dropped):
+    body = json.dumps({"partialSuccess": rejected}).encode()
+    receiver.script(Reply(body=body, headers={"content-type": "application/json"}))
+    gateway = start_exporting()
+    append(gateway, event(1))
+    wait_until(lambda: gateway.metric(DELIVERED) + gateway.metric(DROPPED) == 2, "they are counted", SLACK_S)
+    assert gateway.metric(DROPPED) == dropped
+
+
 def test_a_success_counts_whatever_its_body(start_exporting, receiver):
     replies = [
         Reply(body=b"\xff\xff nonsense"),
