@@ -25,10 +25,10 @@ void in_hand_note(struct scoreboard_record *record, const struct request_event *
 
     request->time_us = event->time_us;
     request->series = event->series;
+    request->is_sampled = event->trace.is_sampled; /* before the ids, without which it says nothing */
+    NOTE(request->parent_span_id, span_cstr(event->trace.parent_span_id));
     NOTE(request->trace_id, span_cstr(event->trace.trace_id));
     NOTE(request->span_id, span_cstr(event->trace.span_id));
-    NOTE(request->parent_span_id, span_cstr(event->trace.parent_span_id));
-    request->is_sampled = event->trace.is_sampled;
     NOTE(request->event_id, span_cstr(event->id));
     NOTE(request->request_id, span_cstr(event->request_id));
     NOTE(request->mount, span_cstr(event->mount));

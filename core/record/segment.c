@@ -11,6 +11,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/file.h"
+#include "core/json/scan.h"
 
 enum {
     DIGITS_MIN = 8,  /* of a number in a name */
@@ -116,8 +117,31 @@ void segment_make_room(const struct spool *spool)
     }
 }
 
-/* What was written a moment ago stands near the end. The id is random enough to
- * stand nowhere but in its event; a torn record has no LF behind it. */
+bool segment_is_record(struct span line)
+{
+    return line.len > 0 && line.ptr[0] == '{' && json_scan(line, NULL, 0, 0, NULL, NULL, NULL) == 0;
+}
+
+/* Whether a whole record has it: where another writer's LF ends a torn one, only that it cannot
+ * be read says so. */
+static bool has_in_record(struct span bytes, struct span text)
+{
+    const char *end = bytes.ptr + bytes.len, *from = bytes.ptr, *at;
+
+    while (from < end && (at = memmem(from, (size_t)(end - from), text.ptr, text.len)) != NULL) {
+        const char *before = memrchr(bytes.ptr, '\n', (size_t)(at - bytes.ptr));
+        const char *after = memchr(at, '\n', (size_t)(end - at));
+        const char *begin = before == NULL ? bytes.ptr : before + 1;
+        if (after == NULL)
+            return false;
+        if (segment_is_record(span_of(begin, (size_t)(after - begin))))
+            return true;
+        from = after;
+    }
+    return false;
+}
+
+/* What was written a moment ago stands near the end. */
 bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
 {
     char path[SEGMENT_PATH_BYTES];
@@ -133,8 +157,7 @@ bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
     if (fd >= 0 && fstat(fd, &st) == 0) {
         off_t from = st.st_size > TAIL_BYTES ? st.st_size - TAIL_BYTES : 0;
         ssize_t n = pread(fd, tail, TAIL_BYTES, from);
-        const char *at = n > 0 ? memmem(tail, (size_t)n, id.ptr, id.len) : NULL;
-        has = at != NULL && memchr(at, '\n', (size_t)(tail + n - at)) != NULL;
+        has = n > 0 && has_in_record(span_of(tail, (size_t)n), id);
     }
     free(tail);
     if (fd >= 0)

@@ -25,6 +25,9 @@ int segment_open(const struct spool *spool, uint64_t number, struct error *e);
 /* Counts all segments; the oldest is that of those above `passed`. ERR_SYSTEM. */
 int segment_take_census(const char *folder, const char *program, uint64_t passed, struct census *out);
 
+/* Whether a line is a whole record. */
+bool segment_is_record(struct span line);
+
 /* Removes one, and gives its bytes back though idle writers have it open. */
 void segment_remove(const char *path);
 

@@ -10,7 +10,6 @@
 
 #include "core/base/arena.h"
 #include "core/base/file.h"
-#include "core/json/scan.h"
 #include "core/record/spool_internal.h"
 
 enum { CURSOR_LIMIT_BYTES = 64, CURSOR_PATH_BYTES = 4096 };
@@ -194,11 +193,6 @@ static ssize_t read_window(const struct spool_reader *reader)
     return n;
 }
 
-static bool is_record(struct span line)
-{
-    return line.len > 0 && line.ptr[0] == '{' && json_scan(line, NULL, 0, 0, NULL, NULL, NULL) == 0;
-}
-
 /* Takes the whole lines of `bytes`, and moves behind them. */
 static size_t take_lines(struct spool_reader *reader, struct span bytes, struct span *lines, size_t max)
 {
@@ -209,7 +203,7 @@ static size_t take_lines(struct spool_reader *reader, struct span bytes, struct 
         struct span line = span_of(bytes.ptr, (size_t)(end - bytes.ptr));
         if (reader->is_skipping)
             reader->is_skipping = false; /* the rest of what was counted */
-        else if (is_record(line))
+        else if (segment_is_record(line))
             lines[n++] = line;
         else if (line.len > 0)
             reader->n_unreadable++;

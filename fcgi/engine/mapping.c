@@ -206,6 +206,10 @@ void scoreboard_begin_request(struct scoreboard_record *record)
     request->time_us = clock_wall_us();
     request->event_id[0] = '\0';
     request->request_id[0] = '\0';
+    request->trace_id[0] = '\0';
+    request->span_id[0] = '\0';
+    request->parent_span_id[0] = '\0';
+    request->is_sampled = 0;
     request->mount[0] = '\0';
     request->endpoint[0] = '\0';
     request->key_id[0] = '\0';

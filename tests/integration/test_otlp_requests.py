@@ -212,7 +212,13 @@ def test_each_request_is_told_once_though_shipper_and_workers_are_killed(start_e
         return {(s.trace_id, s.span_id): attributes(s) for s in receiver.spans() if s.kind == 2}
 
     # A worker that is killed right after its start is started again after a while.
-    wait_until(lambda: len(told()) == counted(), f"spans are as many as requests (seed {seed})", 60 + SLACK_S)
+    try:
+        wait_until(lambda: len(told()) == counted(), f"spans are as many as requests (seed {seed})", 60 + SLACK_S)
+    except AssertionError as e:
+        events = gateway.spool.events_that()
+        untold = [event for event in events if (bytes.fromhex(event["trace_id"]), bytes.fromhex(event["span_id"]))
+                  not in told()]
+        raise AssertionError(f"{e}: {counted()} counted, {len(events)} written, {len(told())} told; not: {untold}")
     names = Counter(one.get(GATEWAY + "request.id") for one in told().values())
     assert all(names[i] == 1 for i in answered), f"seed {seed}"
     assert all(n == 1 for i, n in names.items() if i in sent), f"seed {seed}"

@@ -1,5 +1,6 @@
 /* The event of a request whose worker died: metrics and record say the same of it. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,6 +127,37 @@ START_TEST(one_that_was_counted_and_told_of_needs_nothing)
 }
 END_TEST
 
+/* What a worker leaves of the request before must not be told of the next, which died before
+ * anything was known of it: least of all its trace, in which it would be taken for the same. */
+START_TEST(one_of_which_nothing_is_known_has_nothing_of_the_one_before)
+{
+    static const char *const members[] = { "a1b2", "/A", "B-", "owner-of-it", "model-of-it" };
+    struct request_event event;
+
+    event_begin(&event);
+    memset(event.trace.trace_id, 'a', sizeof(event.trace.trace_id) - 1);
+    memcpy(event.trace.trace_id, "a1b2", 4);
+    memset(event.trace.span_id, 'b', sizeof(event.trace.span_id) - 1);
+    memcpy(event.trace.span_id, "a1b2", 4);
+    memset(event.trace.parent_span_id, 'c', sizeof(event.trace.parent_span_id) - 1);
+    memcpy(event.trace.parent_span_id, "a1b2", 4);
+    snprintf(event.id, sizeof(event.id), "%s", "a1b2a1b2-0000-7000-8000-000000000000");
+    event.request_id = "B-1";
+    event.mount = event.endpoint = "/A";
+    event.key_id = event.remote_user = "owner-of-it";
+    event.model = span_cstr("model-of-it");
+    in_hand_note(record, &event);
+    scoreboard_begin_request(record);
+    in_hand_append_death(&settings, mapping, 0, record);
+    const char *text = spooled();
+    ck_assert_msg(strstr(text, "\"end\":\"worker_died\"") != NULL, "%s", text);
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        ck_assert_msg(strstr(text, members[i]) == NULL, "%s is in %s", members[i], text);
+    ck_assert_uint_eq(count_lines(text), 1);
+    ck_assert_uint_eq(counted(0), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("in_hand");
@@ -136,6 +168,7 @@ int main(void)
     tcase_add_test(tcase,
                    one_that_was_counted_and_not_told_of_is_told_of_with_the_status_it_was_counted_with);
     tcase_add_test(tcase, one_that_was_counted_and_told_of_needs_nothing);
+    tcase_add_test(tcase, one_of_which_nothing_is_known_has_nothing_of_the_one_before);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);

@@ -700,6 +700,37 @@ START_TEST(many_writers_stay_within_the_bound_and_keep_the_newest)
 }
 END_TEST
 
+#define ID "01890000-0000-7000-8000-000000000001"
+
+START_TEST(what_a_dead_writer_wrote_is_there_only_if_it_is_whole)
+{
+    static const struct {
+        const char *bytes;
+        bool has;
+    } rows[] = {
+        { "", false },
+        { "\n{\"id\":\"" ID "\"}\n", true },
+        { "\n{\"v\":1,\"id\":\"" ID "\",\"a\":[1,{\"b\":2}]}\n\n{\"id\":\"2\"}\n", true },
+        { "\n{\"id\":\"" ID "\",\"torn", false },
+        { "\n{\"id\":\"" ID "\",\"torn\n{\"id\":\"2\"}\n", false }, /* a later record's LF ends it */
+        { "\n{\"id\":\"" ID "\"}", false },
+        { "\n{\"id\":\"" ID "\",\"torn\n{\"id\":\"" ID "\"}\n", true }, /* it was told again */
+        { "\n{\"id\":\"01890000-0000-7000-8000-000000000002\"}\n", false },
+        { ID "\n", false },
+    };
+    struct spool spool = opened();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_msg(file_replace(segment, span_cstr(rows[i].bytes), 0640, &e) == 0, "%s", e.text);
+        ck_assert_msg(spool_has(&spool, 1, span_cstr(ID)) == rows[i].has, "%s", rows[i].bytes);
+        ck_assert_msg(spool_has(&spool, 0, span_cstr(ID)) == rows[i].has, "the current one: %s",
+                      rows[i].bytes);
+        ck_assert(!spool_has(&spool, 2, span_cstr(ID)));
+    }
+    spool_close(&spool);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("spool");
@@ -711,6 +742,7 @@ int main(void)
     tcase_add_test(tcase, a_segment_that_exists_is_continued);
     tcase_add_test(tcase, the_spool_is_not_for_everybody_to_read);
     tcase_add_test(tcase, a_torn_predecessor_spoils_nobody);
+    tcase_add_test(tcase, what_a_dead_writer_wrote_is_there_only_if_it_is_whole);
     tcase_add_test(tcase, on_a_full_disk_records_are_lost_and_counted_and_later_ones_are_whole);
     tcase_add_test(tcase, a_spool_that_cannot_be_opened_drops_and_counts_until_it_can);
     tcase_add_test(tcase, a_symbolic_link_in_the_segments_place_is_not_followed);
