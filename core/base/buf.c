@@ -25,31 +25,35 @@ void buf_clear(struct buf *buf)
     buf->overflowed = false;
 }
 
-/* Room for `len` more bytes, or ERR_LIMIT. */
-static int reserve(struct buf *buf, size_t len)
+static void grow(struct buf *buf, size_t need)
 {
-    if (len > buf->limit - buf->len) {
-        buf->overflowed = true;
-        return ERR_LIMIT;
-    }
-    size_t need = buf->len + len;
-    if (need <= buf->capacity)
-        return 0;
-    size_t capacity = buf->capacity < 256 ? 256 : buf->capacity;
+    size_t least = buf->capacity < 256 ? 256 : buf->capacity;
+    size_t capacity = least < buf->limit ? least : buf->limit;
     while (capacity < need)
         capacity = capacity > buf->limit / 2 ? buf->limit : capacity * 2;
     buf->data = xrealloc(buf->data, capacity);
     buf->capacity = capacity;
-    return 0;
+}
+
+char *buf_reserve(struct buf *buf, size_t len)
+{
+    if (len > buf->limit - buf->len) {
+        buf->overflowed = true;
+        return NULL;
+    }
+    if (buf->data == NULL || len > buf->capacity - buf->len)
+        grow(buf, buf->len + len);
+    return buf->data + buf->len;
 }
 
 int buf_append(struct buf *buf, const void *bytes, size_t len)
 {
-    int r = reserve(buf, len);
-    if (r != 0)
-        return r;
-    if (len > 0)
-        memcpy(buf->data + buf->len, bytes, len);
+    if (len == 0)
+        return 0;
+    char *room = buf_reserve(buf, len);
+    if (room == NULL)
+        return ERR_LIMIT;
+    memcpy(room, bytes, len);
     buf->len += len;
     return 0;
 }

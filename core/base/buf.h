@@ -16,8 +16,8 @@
 struct buf {
     char *data; /* NULL until the first append */
     size_t len;
-    size_t capacity;
-    size_t limit; /* bytes; len never exceeds it */
+    size_t capacity; /* never more than the limit */
+    size_t limit;    /* bytes; len never exceeds it */
     bool overflowed;
 };
 
@@ -34,6 +34,10 @@ int buf_append_span(struct buf *buf, struct span span);
 int buf_append_cstr(struct buf *buf, const char *text);
 int buf_append_char(struct buf *buf, char c);
 int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Room for `len` more bytes, behind what there is, to be written and then added to buf->len; NULL:
+ * beyond the limit. */
+char *buf_reserve(struct buf *buf, size_t len);
 
 /* Removes `len` bytes (at most all) from the front. */
 void buf_consume(struct buf *buf, size_t len);

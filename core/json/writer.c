@@ -1,6 +1,5 @@
 #include "core/json/writer.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "core/json/text.h"
@@ -38,12 +37,28 @@ static size_t count_plain_wide(const unsigned char *p, size_t len)
     return n;
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether eight bytes are ASCII and stand for themselves: none is at or above 0x80, below 0x20, a quote or a
+ * backslash. */
+static bool are_plain(const unsigned char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    uint64_t quote = v ^ EACH('"'), backslash = v ^ EACH('\\');
+    uint64_t strange =
+        v | ((v - EACH(0x20)) & ~v) | ((quote - EACH(1)) & ~quote) | ((backslash - EACH(1)) & ~backslash);
+    return (strange & EACH(0x80)) == 0;
+}
+
 /* The bytes at `p` that stand for themselves. */
 static size_t count_plain(const unsigned char *p, size_t len)
 {
     size_t n = 0, before;
     do {
         before = n;
+        while (len - n >= 8 && are_plain(p + n))
+            n += 8;
         while (n < len && p[n] >= 0x20 && p[n] < 0x80 && p[n] != '"' && p[n] != '\\')
             n++;
         if (n < len && p[n] >= 0x80)
@@ -143,20 +158,43 @@ void jw_raw(struct json_writer *w, struct span json)
     w->need_comma = true;
 }
 
+/* A string, which may be a name. Nearly all need no escape, and are written in one piece. */
+static void put_string(struct json_writer *w, struct span text, bool is_name)
+{
+    bool is_plain = count_plain((const unsigned char *)text.ptr, text.len) == text.len;
+    char *room = NULL;
+
+    if (w->out->overflowed)
+        return;
+    if (is_plain && (room = buf_reserve(w->out, text.len + 2 + w->need_comma + is_name)) != NULL) {
+        char *at = room;
+        if (w->need_comma)
+            *at++ = ',';
+        *at++ = '"';
+        if (text.len > 0)
+            memcpy(at, text.ptr, text.len);
+        at += text.len;
+        *at++ = '"';
+        if (is_name)
+            *at++ = ':';
+        w->out->len += (size_t)(at - room);
+    } else if (!is_plain) {
+        separate(w);
+        put_text(w->out, "\"");
+        json_escape(w->out, text);
+        put_text(w->out, is_name ? "\":" : "\"");
+    }
+    w->need_comma = !is_name;
+}
+
 void jw_string(struct json_writer *w, struct span text)
 {
-    separate(w);
-    put_text(w->out, "\"");
-    json_escape(w->out, text);
-    put_text(w->out, "\"");
-    w->need_comma = true;
+    put_string(w, text, false);
 }
 
 void jw_key_span(struct json_writer *w, struct span name)
 {
-    jw_string(w, name);
-    put_text(w->out, ":");
-    w->need_comma = false;
+    put_string(w, name, true);
 }
 
 void jw_key(struct json_writer *w, const char *name)
@@ -172,18 +210,27 @@ void jw_cstr(struct json_writer *w, const char *text)
         jw_string(w, span_cstr(text));
 }
 
+/* printf would take four times as long, and an event has thirty numbers. */
+static void put_number(struct json_writer *w, uint64_t value, bool is_negative)
+{
+    char digits[24], *at = digits + sizeof(digits);
+
+    do
+        *--at = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    if (is_negative)
+        *--at = '-';
+    jw_raw(w, span_of(at, (size_t)(digits + sizeof(digits) - at)));
+}
+
 void jw_int(struct json_writer *w, int64_t value)
 {
-    char digits[24];
-    int len = snprintf(digits, sizeof(digits), "%" PRId64, value);
-    jw_raw(w, span_of(digits, (size_t)len));
+    put_number(w, value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void jw_uint(struct json_writer *w, uint64_t value)
 {
-    char digits[24];
-    int len = snprintf(digits, sizeof(digits), "%" PRIu64, value);
-    jw_raw(w, span_of(digits, (size_t)len));
+    put_number(w, value, false);
 }
 
 void jw_bool(struct json_writer *w, bool value)

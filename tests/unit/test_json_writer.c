@@ -201,6 +201,30 @@ START_TEST(writes_nothing_after_what_did_not_fit)
 }
 END_TEST
 
+/* Where eight bytes are looked at together, each of them counts as it does alone. */
+START_TEST(a_byte_is_escaped_the_same_wherever_it_stands)
+{
+    enum { LEN = 19, PLACES = 256 * LEN };
+    struct buf whole, pieces;
+    buf_init(&whole, 1024);
+    buf_init(&pieces, 1024);
+    for (int place = 0; place < PLACES; place++) {
+        char text[LEN];
+        memset(text, 'a', sizeof(text));
+        text[place % LEN] = (char)(place / LEN);
+        buf_clear(&whole);
+        buf_clear(&pieces);
+        json_escape(&whole, span_of(text, sizeof(text)));
+        for (int i = 0; i < LEN; i++)
+            json_escape(&pieces, span_of(text + i, 1));
+        ck_assert_msg(span_eq(buf_span(&whole), buf_span(&pieces)), "byte %d at %d: %.*s, alone %.*s",
+                      place / LEN, place % LEN, (int)whole.len, whole.data, (int)pieces.len, pieces.data);
+    }
+    buf_free(&pieces);
+    buf_free(&whole);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("json_writer");
@@ -214,6 +238,7 @@ int main(void)
     tcase_add_test(tests, writes_valid_json_for_any_two_bytes);
     tcase_add_test(tests, gives_back_what_was_written);
     tcase_add_test(tests, writes_nothing_after_what_did_not_fit);
+    tcase_add_test(tests, a_byte_is_escaped_the_same_wherever_it_stands);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
