@@ -166,13 +166,19 @@ static void await_first_look(const struct mapping *mapping, uint64_t begun_us)
         nanosleep(&pause, NULL);
 }
 
-/* Limits are counted in Redis where there is one; it is connected to when one is asked for. */
+/* Limits and slots are counted in Redis where there is one; it is connected to when one is asked for. */
 static int prepare_admission(struct engine_process *process, struct error *e)
 {
     int r = redis_client_open(&shared.place, &worker.admit.redis, e);
     worker.admit.shared = &process->mapping->admit;
     worker.admit.leases = scoreboard_leases(process->mapping);
     worker.admit.lease = &process->record->lease;
+    pools_open(&worker.pools);
+    worker.pools.shared = &process->mapping->pools;
+    worker.pools.owners = scoreboard_pool_owners(process->mapping);
+    worker.pools.own = &process->record->pool_owner;
+    worker.pools.redis = worker.admit.redis;
+    worker.pools.instance = process->mapping->instance;
     return r == ERR_NOT_FOUND ? 0 : r;
 }
 

@@ -11,6 +11,7 @@
 #include "core/admit/addresses.h"
 #include "core/admit/admins.h"
 #include "core/admit/admit.h"
+#include "core/admit/pools.h"
 #include "core/base/arena.h"
 #include "core/config/snapshot.h"
 #include "core/crypto/envelope.h"
@@ -68,6 +69,7 @@ struct router_worker {
     struct spool_plan spool_plan;
     struct spool spool;
     struct admit admit;
+    struct pools pools;
     struct arena *arena; /* of the request in hand */
     struct snapshot snapshot;
     struct arena *snapshot_arena; /* of one that came from no file; else NULL */

@@ -5,8 +5,6 @@
 #include "core/admit/shared_windows.h"
 #include "core/base/clock.h"
 
-enum { REDIS_REST_MS = 1000 }; /* from a question without an answer to the next */
-
 const char *meter_name(enum meter meter)
 {
     static const char *const names[METERS] = {
@@ -77,30 +75,6 @@ static bool has_window(const uint64_t limits[METERS])
     return limits[METER_REQUESTS] > 0 || limits[METER_TOKENS] > 0;
 }
 
-/* One worker asks a Redis that does not answer, and the others go on without it. */
-static bool may_ask_redis(const struct admit *admit)
-{
-    uint64_t now_us = clock_monotonic_us();
-    uint64_t until_us = atomic_load(&admit->shared->redis_rests_until_us);
-
-    if (admit->redis == NULL || until_us > now_us)
-        return false;
-    return until_us == 0 || atomic_compare_exchange_strong(&admit->shared->redis_rests_until_us, &until_us,
-                                                           now_us + REDIS_REST_MS * US_PER_MS);
-}
-
-static void note_redis(const struct admit *admit, bool is_answering, struct admission *out)
-{
-    uint64_t until_us = is_answering ? 0 : clock_monotonic_us() + REDIS_REST_MS * US_PER_MS;
-    bool was_answering = atomic_load(&admit->shared->redis_rests_until_us) == 0;
-
-    if (is_answering && was_answering)
-        return;
-    was_answering = atomic_exchange(&admit->shared->redis_rests_until_us, until_us) == 0;
-    if (was_answering != is_answering)
-        out->redis = is_answering ? ADMIT_REDIS_BACK : ADMIT_REDIS_LOST;
-}
-
 static struct window_amounts window_limits(const uint64_t limits[METERS])
 {
     return (struct window_amounts){ limits[METER_REQUESTS], limits[METER_TOKENS] };
@@ -151,7 +125,7 @@ static bool take_in_redis(const struct admit *admit, uint64_t caller, const stru
     struct window window;
 
     out->is_in_redis = shared_window_take(admit->redis, caller, &limits, wanted, &refusal, &window);
-    note_redis(admit, out->is_in_redis, out);
+    out->redis = redis_rest_note(&admit->shared->redis_rest, out->is_in_redis);
     if (!out->is_in_redis)
         return false;
     struct window_set *set = windows_lock(&admit->shared->windows, caller);
@@ -171,7 +145,8 @@ bool admit_request(const struct admit *admit, uint64_t caller, const uint64_t li
 
     *out = (struct admission){ .caller = caller, .refused = METERS };
     memcpy(out->limits, limits, sizeof(out->limits));
-    bool is_asking = has_window(limits) && may_ask_redis(admit);
+    bool is_asking =
+        has_window(limits) && admit->redis != NULL && redis_rest_may_ask(&admit->shared->redis_rest);
     struct window_set *set = windows_lock(&admit->shared->windows, caller);
     bool has_place = take_place(admit, caller, out);
     if (!has_place)

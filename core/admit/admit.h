@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/admit/redis_rest.h"
 #include "core/admit/windows.h"
 #include "core/store/redis_client.h"
 
@@ -28,7 +29,7 @@ const char *meter_name(enum meter meter);
 /* What all processes of an instance share, in its mapping. */
 struct admit_shared {
     struct windows windows;
-    _Atomic uint64_t redis_rests_until_us; /* monotonic; 0: it answered when it was last asked */
+    struct redis_rest redis_rest;
 };
 
 /* Before fork, on zeroed memory. */
@@ -50,16 +51,14 @@ struct admit {
     struct redis_client *redis; /* NULL: there is none */
 };
 
-enum admit_redis { ADMIT_REDIS_AS_BEFORE, ADMIT_REDIS_LOST, ADMIT_REDIS_BACK };
-
 struct admission {
     uint64_t limits[METERS]; /* 0: none */
     uint64_t taken[METERS];
     uint64_t used[METERS]; /* as it was right after this one was admitted or refused */
     uint64_t window_left_us;
-    enum meter refused;     /* METERS: it was admitted */
-    bool is_in_redis;       /* the window is */
-    enum admit_redis redis; /* whether it began, or ceased, to answer with this one */
+    enum meter refused;      /* METERS: it was admitted */
+    bool is_in_redis;        /* the window is */
+    enum redis_change redis; /* with this one */
 
     /* private */
     uint64_t caller, window_id;

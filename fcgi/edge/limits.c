@@ -140,10 +140,10 @@ static void report_redis(const struct turn *turn)
     const struct admission *admission = &turn->admission;
     bool has_window = admission->limits[METER_REQUESTS] > 0 || admission->limits[METER_TOKENS] > 0;
 
-    if (admission->redis == ADMIT_REDIS_LOST)
+    if (admission->redis == REDIS_LOST)
         log_line(LOG_WARN, "limits_alone", "Redis: %s; this instance counts callers' minutes alone",
                  redis_client_trouble(admit->redis));
-    else if (admission->redis == ADMIT_REDIS_BACK)
+    else if (admission->redis == REDIS_BACK)
         log_line(LOG_INFO, "limits_shared", "Redis counts callers' minutes again");
     if (admit->redis != NULL && has_window && admission->refused != METER_CONCURRENCY &&
         !admission->is_in_redis)

@@ -303,6 +303,7 @@ static void reclaim(const struct master *m, const struct child *child)
     scoreboard_release_body(record);
     scoreboard_release_share(record);
     atomic_store(&record->lease, 0);
+    pool_owner_clear(&record->pool_owner);
     atomic_store_explicit(&record->spool_segment, 0, memory_order_release);
     atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requests, 0, memory_order_relaxed);

@@ -54,6 +54,7 @@ static void fill(struct mapping *mapping, const char *program, unsigned n_record
     mapping->n_records = n_records;
     telemetry_init(&mapping->telemetry);
     admit_init(&mapping->admit);
+    pools_init(&mapping->pools);
     memcpy(mapping->magic, MAGIC, sizeof(mapping->magic));
 }
 
@@ -311,6 +312,12 @@ void scoreboard_release_share(struct scoreboard_record *record)
 struct leases scoreboard_leases(const struct mapping *mapping)
 {
     return (struct leases){ &mapping->workers[0].lease, sizeof(mapping->workers[0]), mapping->n_records };
+}
+
+struct pool_owners scoreboard_pool_owners(struct mapping *mapping)
+{
+    return (struct pool_owners){ &mapping->workers[0].pool_owner, sizeof(mapping->workers[0]),
+                                 mapping->n_records };
 }
 
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)

@@ -16,13 +16,14 @@
 #include <stdint.h>
 
 #include "core/admit/admit.h"
+#include "core/admit/pools.h"
 #include "core/base/err.h"
 #include "core/record/spool.h"
 #include "core/signal/memo.h"
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 10,
+    MAPPING_LAYOUT = 11,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -72,6 +73,7 @@ struct scoreboard_record {
     _Atomic uint64_t spool_segment; /* that it is writing to; 0: none */
     _Atomic uint64_t share;         /* see scoreboard_take_share; 0: none */
     _Atomic uint64_t lease;         /* the caller whose place it has (core/admit/admit.h); 0: none */
+    struct pool_owner pool_owner;   /* the slot that it has, or waits for */
     struct scoreboard_request request;
 };
 
@@ -127,6 +129,7 @@ struct mapping {
     struct spool_room spool_room; /* is_read: master; is_full: writers, shipper */
     struct memo memo;             /* any */
     struct admit_shared admit;    /* workers */
+    struct pools_shared pools;    /* workers */
     struct telemetry telemetry;   /* any; its directory of blocks: the keeper */
     struct scoreboard_record workers[];
 };
@@ -181,8 +184,9 @@ void scoreboard_release_body(struct scoreboard_record *record);
 bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_record *record, uint64_t model,
                            unsigned limit);
 void scoreboard_release_share(struct scoreboard_record *record);
-/* The leases of all workers. */
+/* The leases of all workers; and what they have of pools, which the workers themselves write. */
 struct leases scoreboard_leases(const struct mapping *mapping);
+struct pool_owners scoreboard_pool_owners(struct mapping *mapping);
 
 /* Whether any process is writing to this segment of the spool. */
 bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);
