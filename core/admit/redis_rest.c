@@ -4,6 +4,11 @@
 
 enum { REST_US = 1000 * 1000 }; /* from a question without an answer to the next */
 
+bool redis_rest_is_over(const struct redis_rest *rest)
+{
+    return atomic_load(&rest->until_us) <= clock_monotonic_us();
+}
+
 bool redis_rest_may_ask(struct redis_rest *rest)
 {
     uint64_t now_us = clock_monotonic_us();

@@ -17,6 +17,9 @@ struct redis_rest {
 /* Whether it began, or ceased, to answer: of all processes, one is told. */
 enum redis_change { REDIS_AS_BEFORE, REDIS_LOST, REDIS_BACK };
 
+/* Whether it is worth to try: it answered, or has not been asked for a while. */
+bool redis_rest_is_over(const struct redis_rest *rest);
+
 /* Whether this process may ask now; if so, it says afterwards whether there was an answer. */
 bool redis_rest_may_ask(struct redis_rest *rest);
 enum redis_change redis_rest_note(struct redis_rest *rest, bool is_answering);

@@ -6,7 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 
-enum { KEY_BYTES = 256, NUMBER_BYTES = 24, ARGUMENTS = 6 };
+enum { KEY_BYTES = 256, NUMBER_BYTES = 24, ARGUMENTS = 6, ANSWERS = 5 };
 
 /* A number is a double there: an id has fewer bits than are exact in one. */
 #define ID_MASK ((UINT64_C(1) << 48) - 1)
@@ -88,20 +88,20 @@ bool shared_window_take(struct redis_client *redis, uint64_t caller, const struc
     uint64_t until_us = clock_monotonic_us() + SHARED_WINDOWS_PATIENCE_MS * US_PER_MS;
     const int64_t rest[] = { (int64_t)limits->requests, (int64_t)limits->tokens, (int64_t)wanted->requests,
                              (int64_t)wanted->tokens };
-    struct redis_answer answer;
+    int64_t answer[ANSWERS];
     struct command command;
 
     compose(&command, redis, take_script, caller, rest);
-    if (!redis_client_ask(redis, command.words, 4 + ARGUMENTS, until_us, &answer) || answer.count != 5 ||
-        answer.numbers[0] < WINDOW_TAKEN || answer.numbers[0] > WINDOW_NO_TOKENS)
+    if (!redis_client_ask(redis, command.words, 4 + ARGUMENTS, until_us, answer, ANSWERS) ||
+        answer[0] < WINDOW_TAKEN || answer[0] > WINDOW_NO_TOKENS)
         return false;
-    *refusal = (enum window_refusal)answer.numbers[0];
+    *refusal = (enum window_refusal)answer[0];
     *out = (struct window){
         .caller = caller,
-        .id = (uint64_t)answer.numbers[4],
-        .ends_us = clock_monotonic_us() + (uint64_t)answer.numbers[3] * US_PER_MS,
-        .requests = (uint64_t)answer.numbers[1],
-        .tokens = (uint64_t)answer.numbers[2],
+        .id = (uint64_t)answer[4],
+        .ends_us = clock_monotonic_us() + (uint64_t)answer[3] * US_PER_MS,
+        .requests = (uint64_t)answer[1],
+        .tokens = (uint64_t)answer[2],
     };
     return true;
 }

@@ -8,6 +8,7 @@ struct redis_client {
     struct redis_address address;
     char *prefix;
     struct redis_link link;
+    bool is_greeted;       /* the connection that there is */
     unsigned replies_owed; /* to what nobody waits for: they come before the next answer */
 };
 
@@ -63,55 +64,64 @@ static void take_owed(struct redis_client *client)
 }
 
 /* A connection that the server has closed since is made again. */
-static bool connect_if_down(struct redis_client *client, uint64_t until_us)
+bool redis_client_connect(struct redis_client *client)
 {
     struct redis_link *link = &client->link;
 
     redis_link_step(link);
     take_owed(client);
-    if (link->state == REDIS_LINK_UP)
-        return true;
-    client->replies_owed = 0;
-    if (!redis_link_await_up(link, until_us))
-        return false;
-    client->replies_owed = redis_link_greet(link);
-    return true;
+    if (link->state == REDIS_LINK_DOWN) {
+        redis_link_open(link);
+        client->is_greeted = false;
+    }
+    if (link->state == REDIS_LINK_UP && !client->is_greeted) {
+        client->replies_owed = redis_link_greet(link);
+        client->is_greeted = true;
+    }
+    return link->state == REDIS_LINK_UP;
 }
 
-static bool read_numbers(const redisReply *reply, struct redis_answer *out)
+static bool await_connection(struct redis_client *client, uint64_t until_us)
 {
-    struct redis_answer answer = { .count = reply->elements };
+    if (redis_client_connect(client))
+        return true;
+    return redis_link_await_up(&client->link, until_us) && redis_client_connect(client);
+}
 
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements > REDIS_ANSWER_NUMBERS)
+static bool read_numbers(const redisReply *reply, int64_t *numbers, size_t count)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
         return false;
-    for (size_t i = 0; i < reply->elements; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (reply->element[i]->type != REDIS_REPLY_INTEGER)
             return false;
-        answer.numbers[i] = reply->element[i]->integer;
     }
-    *out = answer;
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = reply->element[i]->integer;
     return true;
 }
 
 bool redis_client_ask(struct redis_client *client, const struct span *words, size_t n, uint64_t until_us,
-                      struct redis_answer *out)
+                      int64_t *numbers, size_t count)
 {
     struct redis_link *link = &client->link;
     redisReply *reply = NULL;
 
-    if (connect_if_down(client, until_us)) {
+    if (await_connection(client, until_us)) {
         redis_link_send(link, words, n);
         while ((reply = redis_link_await_reply(link, until_us)) != NULL && client->replies_owed > 0) {
             client->replies_owed--;
             freeReplyObject(reply);
         }
     }
-    bool is_answered = reply != NULL && read_numbers(reply, out);
+    bool is_answered = reply != NULL && read_numbers(reply, numbers, count);
     /* What comes next on this connection is not known, or it does not let us ask. */
     if (reply == NULL && link->state != REDIS_LINK_DOWN)
         redis_link_fail(link, "no answer in time");
+    else if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
+        redis_link_fail(link, "it answers with %s", redis_error_word(reply));
     else if (reply != NULL && !is_answered)
-        redis_link_fail(link, "it refuses what it is asked");
+        redis_link_fail(link, "it answers what it was not asked");
     freeReplyObject(reply);
     return is_answered;
 }

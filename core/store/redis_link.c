@@ -212,7 +212,8 @@ static void shake_hands(struct redis_link *link)
 static void *create_array(const redisReadTask *task, int elements)
 {
     const redisReplyObjectFunctions *unbounded = task->privdata;
-    return elements <= REDIS_ELEMENTS_MAX ? unbounded->createArray(task, elements) : NULL;
+    int most = task->parent == NULL ? REDIS_ELEMENTS_MAX : REDIS_INNER_ELEMENTS_MAX;
+    return elements <= most ? unbounded->createArray(task, elements) : NULL;
 }
 
 static void make_reader(struct redis_link *link)

@@ -23,10 +23,11 @@
 
 enum {
     REDIS_TROUBLE_BYTES = 160,
-    REDIS_WORDS_MAX = 16,    /* of a command */
-    REDIS_ELEMENTS_MAX = 64, /* of an array, also of one inside another */
+    REDIS_WORDS_MAX = 256,        /* of a command */
+    REDIS_ELEMENTS_MAX = 256,     /* of a reply */
+    REDIS_INNER_ELEMENTS_MAX = 8, /* of an array inside another: there can be many of them */
     REDIS_REPLY_LIMIT_BYTES = 64 * 1024,
-    REDIS_OUT_BYTES = 16 * 1024, /* commands that the socket has not taken yet */
+    REDIS_OUT_BYTES = 32 * 1024, /* commands that the socket has not taken yet */
 };
 
 enum redis_link_state {
@@ -85,11 +86,16 @@ short redis_link_events(const struct redis_link *link);
 /* Waits until it can go on, at most so long. */
 void redis_link_wait(struct redis_link *link, unsigned timeout_ms);
 
-/* Opens it and waits until it is up; false: it is not, at `until_us` on clock_monotonic_us(). */
+/* Opens it, unless it is about to be up, and waits until it is; false: it is not, at `until_us` on
+ * clock_monotonic_us(). */
 bool redis_link_await_up(struct redis_link *link, uint64_t until_us);
 
 /* Waits for the next reply, as redis_link_receive has it; NULL: none until then, or the link is down. */
 redisReply *redis_link_await_reply(struct redis_link *link, uint64_t until_us);
+
+/* The beginning of an error, by which it is known: a word of ours to pass on. The rest is Redis's own
+ * text, and might repeat what it was sent. */
+const char *redis_error_word(const redisReply *reply);
 
 /* Down, with this trouble. */
 void redis_link_fail(struct redis_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));

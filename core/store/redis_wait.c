@@ -18,7 +18,8 @@ redisReply *redis_link_await_reply(struct redis_link *link, uint64_t until_us)
 
 bool redis_link_await_up(struct redis_link *link, uint64_t until_us)
 {
-    redis_link_open(link);
+    if (link->state == REDIS_LINK_DOWN)
+        redis_link_open(link);
     while (redis_link_step(link) != REDIS_LINK_UP) {
         uint64_t now = clock_monotonic_us();
         if (link->state == REDIS_LINK_DOWN || now >= until_us)

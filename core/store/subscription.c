@@ -99,20 +99,6 @@ static bool is_text(const redisReply *reply, const char *text)
     return reply->type == REDIS_REPLY_STRING && span_is(text_of(reply), text);
 }
 
-/* The beginning of an error, by which it is known: a word of ours to pass on. The rest is Redis's
- * own text, and might repeat what it was sent. */
-static const char *error_word(struct span text)
-{
-    static const char *const words[] = { "ERR",     "NOAUTH", "NOPERM",     "WRONGPASS",
-                                         "LOADING", "BUSY",   "MASTERDOWN", "DENIED" };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        size_t len = strlen(words[i]);
-        if (span_starts(text, words[i]) && (text.len == len || !isalnum((unsigned char)text.ptr[len])))
-            return words[i];
-    }
-    return "an error";
-}
-
 static bool is_ok(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_STATUS && span_is(text_of(reply), "OK");
@@ -131,7 +117,7 @@ static bool is_of_channel(const struct subscription *s, const redisReply *push)
 static void fail_reply(struct subscription *s, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR)
-        redis_link_fail(&s->link, "it answers with %s", error_word(text_of(reply)));
+        redis_link_fail(&s->link, "it answers with %s", redis_error_word(reply));
     else
         redis_link_fail(&s->link, "it does not speak as Redis does");
 }

@@ -112,12 +112,18 @@ static void tear_down(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-static struct redis_answer answer;
+static int64_t numbers[3];
+
+/* Asks for so many numbers. */
+static bool ask_many(unsigned ms, size_t count)
+{
+    const struct span words[] = { span_cstr("TAKE") };
+    return redis_client_ask(client, words, 1, clock_monotonic_us() + ms * US_PER_MS, numbers, count);
+}
 
 static bool ask_for(unsigned ms)
 {
-    const struct span words[] = { span_cstr("TAKE") };
-    return redis_client_ask(client, words, 1, clock_monotonic_us() + ms * US_PER_MS, &answer);
+    return ask_many(ms, 1);
 }
 
 static void tell(void)
@@ -129,13 +135,11 @@ static void tell(void)
 START_TEST(an_answer_is_a_list_of_numbers)
 {
     start(&(struct conversation){ { "*3\r\n:1\r\n:-2\r\n:281474976710655\r\n", "*0\r\n" } }, 1);
-    ck_assert_msg(ask_for(LONG_MS), "%s", redis_client_trouble(client));
-    ck_assert_uint_eq(answer.count, 3);
-    ck_assert_int_eq(answer.numbers[0], 1);
-    ck_assert_int_eq(answer.numbers[1], -2);
-    ck_assert_int_eq(answer.numbers[2], INT64_C(281474976710655));
-    ck_assert(ask_for(LONG_MS));
-    ck_assert_uint_eq(answer.count, 0);
+    ck_assert_msg(ask_many(LONG_MS, 3), "%s", redis_client_trouble(client));
+    ck_assert_int_eq(numbers[0], 1);
+    ck_assert_int_eq(numbers[1], -2);
+    ck_assert_int_eq(numbers[2], INT64_C(281474976710655));
+    ck_assert(ask_many(LONG_MS, 0));
     ck_assert_str_eq(redis_client_prefix(client), "p:");
 }
 END_TEST
@@ -150,7 +154,8 @@ static const char *const no_answers[] = {
     "*-1\r\n",
     "*1\r\n$1\r\n5\r\n",
     "*1\r\n*1\r\n:1\r\n",
-    "*9\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n",
+    "*0\r\n",
+    "*2\r\n:1\r\n:2\r\n",
     "*2147483647\r\n",
     "HTTP/1.1 400 Bad Request\r\n\r\n",
     CLOSE,
@@ -160,14 +165,14 @@ START_TEST(anything_else_is_no_answer_and_the_next_question_comes_on_a_new_conne
 {
     const struct conversation both[] = { { { no_answers[_i] } }, { { "*1\r\n:7\r\n" } } };
     start(both, 2);
-    answer.count = 42;
+    numbers[0] = 42;
     ck_assert_msg(!ask_for(LONG_MS), "%s was taken", no_answers[_i]);
-    ck_assert_uint_eq(answer.count, 42);
+    ck_assert_int_eq(numbers[0], 42);
     ck_assert_msg(redis_client_trouble(client)[0] != '\0' &&
                       strstr(redis_client_trouble(client), "secret") == NULL,
                   "%s: \"%s\"", no_answers[_i], redis_client_trouble(client));
     ck_assert_msg(ask_for(LONG_MS), "after %s: %s", no_answers[_i], redis_client_trouble(client));
-    ck_assert_int_eq(answer.numbers[0], 7);
+    ck_assert_int_eq(numbers[0], 7);
 }
 END_TEST
 
@@ -181,7 +186,7 @@ START_TEST(a_silent_server_is_waited_for_no_longer_than_said)
     ck_assert_msg(took_ms >= SOON_MS && took_ms < LONG_MS, "%llu ms", (unsigned long long)took_ms);
     ck_assert_str_eq(redis_client_trouble(client), "no answer in time");
     ck_assert(ask_for(LONG_MS)); /* an answer to the first question would not be taken for this one's */
-    ck_assert_int_eq(answer.numbers[0], 7);
+    ck_assert_int_eq(numbers[0], 7);
 }
 END_TEST
 
@@ -200,7 +205,7 @@ START_TEST(replies_to_what_was_told_are_not_taken_for_answers)
     tell();
     tell();
     ck_assert_msg(ask_for(LONG_MS), "%s", redis_client_trouble(client));
-    ck_assert_int_eq(answer.numbers[0], 2);
+    ck_assert_int_eq(numbers[0], 2);
     ck_assert_uint_eq(server.connections, 1);
 }
 END_TEST
@@ -214,6 +219,39 @@ START_TEST(telling_without_a_connection_does_nothing)
 }
 END_TEST
 
+START_TEST(a_connection_is_made_for_what_is_to_be_told_and_not_waited_for)
+{
+    const struct conversation both[] = { { { CLOSE } }, { { "*1\r\n:1\r\n", "*1\r\n:2\r\n" } } };
+    start(both, 2);
+    ck_assert(redis_client_connect(client)); /* nobody waits for a socket of this host */
+    tell();
+    while (server.ended == 0)
+        usleep(1000);
+    ck_assert(redis_client_connect(client));
+    tell();
+    ck_assert_msg(ask_for(LONG_MS), "%s", redis_client_trouble(client));
+    ck_assert_int_eq(numbers[0], 2);
+    ck_assert_uint_eq(server.connections, 2);
+}
+END_TEST
+
+static const struct {
+    const char *reply, *trouble;
+} refusals[] = {
+    { "-NOPERM this user has no permissions: secret\r\n", "it answers with NOPERM" },
+    { "-OOM command not allowed\r\n", "it answers with OOM" },
+    { "-SECRET is secret\r\n", "it answers with an error" },
+    { "*2\r\n:1\r\n:2\r\n", "it answers what it was not asked" },
+};
+
+START_TEST(why_it_refuses_is_told_in_words_of_ours)
+{
+    start(&(struct conversation){ { refusals[_i].reply } }, 1);
+    ck_assert(!ask_for(LONG_MS));
+    ck_assert_str_eq(redis_client_trouble(client), refusals[_i].trouble);
+}
+END_TEST
+
 START_TEST(a_connection_that_the_server_has_closed_meanwhile_is_made_again_at_once)
 {
     const struct conversation both[] = { { { "*1\r\n:1\r\n", CLOSE } }, { { "*1\r\n:2\r\n" } } };
@@ -223,7 +261,7 @@ START_TEST(a_connection_that_the_server_has_closed_meanwhile_is_made_again_at_on
     while (server.ended == 0)
         usleep(1000);
     ck_assert_msg(ask_for(LONG_MS), "%s", redis_client_trouble(client));
-    ck_assert_int_eq(answer.numbers[0], 2);
+    ck_assert_int_eq(numbers[0], 2);
 }
 END_TEST
 
@@ -233,7 +271,7 @@ START_TEST(who_says_what_was_not_asked_is_not_believed)
     start(both, 2);
     ck_assert(ask_for(LONG_MS));
     ck_assert_msg(ask_for(LONG_MS), "%s", redis_client_trouble(client));
-    ck_assert_int_eq(answer.numbers[0], 2);
+    ck_assert_int_eq(numbers[0], 2);
 }
 END_TEST
 
@@ -271,6 +309,8 @@ int main(void)
     tcase_add_test(tc, half_an_answer_is_none);
     tcase_add_test(tc, replies_to_what_was_told_are_not_taken_for_answers);
     tcase_add_test(tc, telling_without_a_connection_does_nothing);
+    tcase_add_test(tc, a_connection_is_made_for_what_is_to_be_told_and_not_waited_for);
+    tcase_add_loop_test(tc, why_it_refuses_is_told_in_words_of_ours, 0, COUNT(refusals));
     tcase_add_test(tc, a_connection_that_the_server_has_closed_meanwhile_is_made_again_at_once);
     tcase_add_test(tc, who_says_what_was_not_asked_is_not_believed);
     tcase_add_test(tc, where_nobody_listens_there_is_no_answer_at_once);

@@ -373,9 +373,10 @@ static const struct hostile {
     const char *trouble;
 } hostiles[] = {
     { "it is no Redis", "HTTP/1.1 400 Bad Request\r\n\r\n", NULL, "does not speak as Redis does" },
-    { "an array of too many", "*65\r\n", NULL, "does not speak as Redis does" },
+    { "an array of too many", "*257\r\n", NULL, "does not speak as Redis does" },
     { "an array that is larger than memory", "*2147483647\r\n", NULL, "does not speak as Redis does" },
     { "one inside an array", "*2\r\n*2147483647\r\n", NULL, "does not speak as Redis does" },
+    { "one of many inside an array", "*2\r\n*9\r\n", NULL, "does not speak as Redis does" },
     { "an array of negative length", "*-2\r\n", NULL, "does not speak as Redis does" },
     { "an empty array", "*0\r\n", NULL, "does not speak as Redis does" },
     { "no array", "*-1\r\n", NULL, "does not speak as Redis does" },
