@@ -23,11 +23,13 @@ struct admin_settings {
     int64_t auth_failures_per_minute;
     int64_t max_body_bytes;
     int64_t max_header_bytes;
+    bool is_check; /* --check: beside an instance that runs, perhaps */
 };
 
 /* Made before fork; not changed afterwards, except for the failures. */
 struct admin_shared {
     const struct admin_settings *settings;
+    struct spool_plan spool_plan;
     struct envelope_keys keys;
     bool has_keys;
     struct store_place place;
@@ -41,7 +43,6 @@ struct admin_worker {
     const struct admin_shared *shared;
     struct engine_process *process;
     struct store *store;
-    struct spool_plan spool_plan;
     struct spool spool;
     struct arena *arena; /* of the request in hand */
 };

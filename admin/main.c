@@ -53,15 +53,19 @@ static int share_failures(struct error *e)
 }
 
 /* Where the events of writes and the metrics go. */
-static int prepare_export(struct mapping *mapping, struct error *e)
+static int prepare_export(struct error *e)
 {
-    int r = shipper_read_settings(mapping->program, &shared.otlp, e);
-    atomic_store(&mapping->spool_room.is_read, r == 0 && shared.otlp.receivers[METRIC_SIGNAL_LOGS].is_on);
+    int r = write_event_prepare_spool(&settings, &shared.spool_plan, e);
+    if (r == 0)
+        r = shipper_read_settings(shared.spool_plan.program, &shared.otlp, e);
+    if (r == 0 && !settings.is_check)
+        spool_resume(&shared.spool_plan, shared.otlp.receivers[METRIC_SIGNAL_LOGS].is_on);
     return r;
 }
 
 static int init_master(struct engine_process *process, struct error *e)
 {
+    (void)process;
     int r = envelope_keys_from_environment(&shared.keys, e);
     shared.has_keys = r == 0;
     if (r == ERR_NOT_FOUND)
@@ -78,7 +82,7 @@ static int init_master(struct engine_process *process, struct error *e)
             "nobody would be an administrator: set LLM_ROUTER_ADMIN_TOKEN_FILE or LLM_ROUTER_ADMIN_EMAILS");
     if ((r = admins_read(settings.token_file, settings.emails, &shared.admins, e)) != 0)
         return r;
-    if ((r = prepare_export(process->mapping, e)) != 0)
+    if ((r = prepare_export(e)) != 0)
         return r;
     return share_failures(e);
 }
@@ -88,8 +92,7 @@ static int init_worker(struct engine_process *process, struct error *e)
     otlp_settings_wipe(&shared.otlp);
     worker.process = process;
     worker.arena = arena_new();
-    worker.spool_plan = write_event_spool_plan(&settings, process->mapping, &process->record->spool_segment);
-    if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
+    if (spool_open(&shared.spool_plan, &worker.spool, e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     return store_open(&shared.place, &worker.store, e);
 }
@@ -106,8 +109,7 @@ static int run_shipper(struct engine_process *process)
     struct error e;
 
     store_place_wipe(&shared.place);
-    shipper_init(&shipper, process, METRIC_OF_ADMIN,
-                 write_event_spool_plan(&settings, process->mapping, NULL), &shared.otlp);
+    shipper_init(&shipper, process, METRIC_OF_ADMIN, &shared.spool_plan, &shared.otlp);
     if (shipper_add_otlp(&shipper, METRIC_SIGNAL_LOGS, &e) != 0 ||
         shipper_add_otlp(&shipper, METRIC_SIGNAL_METRICS, &e) != 0) {
         log_line(LOG_ERROR, "sink_failed", "%s", e.text);
@@ -137,7 +139,8 @@ int main(int argc, char **argv)
     if (r != SETTINGS_RUN && r != SETTINGS_CHECK)
         return r == SETTINGS_EXIT_OK ? 0 : 2;
     settings.engine.argv = argv;
-    if (r == SETTINGS_CHECK)
+    settings.is_check = r == SETTINGS_CHECK;
+    if (settings.is_check)
         return engine_check(&program, &settings.engine);
     return engine_run(&program, &settings.engine);
 }

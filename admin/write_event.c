@@ -13,24 +13,15 @@ enum {
     SPOOL_BYTES_MAX = 64 * 1024 * 1024, /* a hundred thousand writes and more */
 };
 
-static bool is_segment_named(const void *mapping, uint64_t segment)
+int write_event_prepare_spool(const struct admin_settings *settings, struct spool_plan *out, struct error *e)
 {
-    return scoreboard_names_segment(mapping, segment);
-}
-
-struct spool_plan write_event_spool_plan(const struct admin_settings *settings, struct mapping *mapping,
-                                         _Atomic uint64_t *mine)
-{
-    return (struct spool_plan){
-        .state_dir = settings->state_dir,
-        .program = mapping->program,
-        .max_bytes = SPOOL_BYTES_MAX,
-        .current = &mapping->spool_segment,
-        .mine = mine,
-        .room = &mapping->spool_room,
-        .is_named = is_segment_named,
-        .ctx = mapping,
-    };
+    *out = (struct spool_plan){ .state_dir = settings->state_dir,
+                                .program = "llm-router-admin",
+                                .max_bytes = SPOOL_BYTES_MAX };
+    if (!settings->is_check)
+        return spool_shared_open(settings->engine.run_dir, out->program, true, &out->shared, e);
+    out->shared = spool_shared_alone();
+    return 0;
 }
 
 static void write_line(const struct admin_turn *turn, const struct admin_change *change, const char *version,

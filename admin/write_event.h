@@ -13,9 +13,8 @@
 #include "admin/change.h"
 #include "core/record/spool.h"
 
-/* The spool of this program, as the process appends to it to whom `mine` belongs; NULL: it reads. */
-struct spool_plan write_event_spool_plan(const struct admin_settings *settings, struct mapping *mapping,
-                                         _Atomic uint64_t *mine);
+/* The spool of this program. Before fork. ERR_SYSTEM. */
+int write_event_prepare_spool(const struct admin_settings *settings, struct spool_plan *out, struct error *e);
 
 /* A change is in force: appends its event. One that is dropped is counted and logged. */
 void write_event_append(struct admin_turn *turn, const struct admin_change *change, const char *version);

@@ -82,18 +82,18 @@ static void make_event(const struct trace_policy *policy, const struct mapping *
     event->total_us = clock_monotonic_us() - atomic_load_explicit(&request->started_us, memory_order_acquire);
 }
 
-void in_hand_append_death(const struct router_settings *settings, struct mapping *mapping, unsigned slot,
+void in_hand_append_death(const struct router_shared *shared, struct mapping *mapping, unsigned slot,
                           const struct scoreboard_record *record)
 {
-    const struct spool_plan plan = router_spool_plan(settings, mapping, &mapping->spool_segment_of_master);
     static struct request_event event; /* large */
-    uint64_t segment = atomic_load_explicit(&record->spool_segment, memory_order_relaxed);
+    pid_t pid = atomic_load_explicit(&record->pid, memory_order_relaxed);
+    uint64_t segment = spool_shared_forget(&shared->spool_plan.shared, pid);
     bool is_counted = atomic_load_explicit(&record->request.is_counted, memory_order_acquire) != 0;
     struct spool spool;
     struct error e;
 
-    make_event(&settings->tracing, mapping, slot, record, &event);
-    if (spool_open(&plan, &spool, &e) != 0)
+    make_event(&shared->settings->tracing, mapping, slot, record, &event);
+    if (spool_open(&shared->spool_plan, &spool, &e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s", e.text);
     if (!is_counted)
         router_record(&spool, mapping, NULL, &event);

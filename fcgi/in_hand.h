@@ -13,7 +13,7 @@ void in_hand_note(struct scoreboard_record *record, const struct request_event *
 
 /* In the master: counts a request that died with its worker, which had this record
  * and slot, and appends its event; neither again if the worker had come so far. */
-void in_hand_append_death(const struct router_settings *settings, struct mapping *mapping, unsigned slot,
+void in_hand_append_death(const struct router_shared *shared, struct mapping *mapping, unsigned slot,
                           const struct scoreboard_record *record);
 
 enum { IN_HAND_SNAPSHOTS = 4 };

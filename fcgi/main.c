@@ -107,24 +107,43 @@ static void report_telemetry(const char *variable, const char *problem)
     log_line(LOG_WARN, "telemetry_setting_ignored", "%s: %s", variable, problem);
 }
 
-/* Where events and values go. */
-static int prepare_export(struct mapping *mapping, struct error *e)
-{
-    int r = shipper_read_settings(mapping->program, &shared.otlp, e);
-    atomic_store(&mapping->spool_room.is_read, r == 0 && (shared.otlp.receivers[METRIC_SIGNAL_TRACES].is_on ||
-                                                          shared.place.database_url != NULL));
-    return r;
-}
-
 /* One that cannot be written costs events, and no request; one of two writers would cost events of both. */
-static int claim_spool(struct mapping *mapping, struct error *e)
+static int claim_spool(struct error *e)
 {
-    const struct spool_plan plan = router_spool_plan(&settings, mapping, NULL);
-    int r = spool_claim(&plan, e);
+    int r = spool_claim(&shared.spool_plan, e);
     if (r == 0 || r == ERR_CONFLICT)
         return r;
     log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     return 0;
+}
+
+/* Who only tries whether it could begin touches nothing; who serves one request does without others where it
+ * cannot be among them. */
+static int prepare_spool(const struct mapping *mapping, struct error *e)
+{
+    struct spool_plan *plan = &shared.spool_plan;
+    int r = ERR_NOT_FOUND;
+
+    *plan = (struct spool_plan){ .state_dir = settings.state_dir,
+                                 .program = mapping->program,
+                                 .max_bytes = (uint64_t)settings.spool_max_bytes };
+    if (!settings.is_check)
+        r = spool_shared_open(settings.engine.run_dir, plan->program, !settings.is_cgi, &plan->shared, e);
+    if (r != 0 && (settings.is_check || settings.is_cgi))
+        plan->shared = spool_shared_alone();
+    else if (r != 0)
+        return r;
+    return settings.is_check || settings.is_cgi ? 0 : claim_spool(e);
+}
+
+/* Where events and values go. */
+static int prepare_export(struct error *e)
+{
+    int r = shipper_read_settings(shared.spool_plan.program, &shared.otlp, e);
+    bool is_read = shared.otlp.receivers[METRIC_SIGNAL_TRACES].is_on || shared.place.database_url != NULL;
+    if (r == 0 && !settings.is_check)
+        spool_resume(&shared.spool_plan, is_read);
+    return r;
 }
 
 static int init_master(struct engine_process *process, struct error *e)
@@ -143,11 +162,11 @@ static int init_master(struct engine_process *process, struct error *e)
     if ((r = store_place_from_environment(&shared.place, e)) != 0)
         return r;
     shared.trust = (struct trust){ .path = trust_file(settings.ca_file), .report = report_no_trust };
+    if ((r = prepare_spool(process->mapping, e)) != 0)
+        return r;
     if (!settings.is_cgi) {
-        if (!settings.is_check && (r = claim_spool(process->mapping, e)) != 0)
-            return r;
         prepare_tls();
-        if ((r = prepare_export(process->mapping, e)) != 0)
+        if ((r = prepare_export(e)) != 0)
             return r;
     }
     return exchange_init_master(e);
@@ -195,8 +214,7 @@ static int init_worker(struct engine_process *process, struct error *e)
     r = exchange_open(&shared.trust, &worker.client, e);
     if (r != 0)
         return r;
-    worker.spool_plan = router_spool_plan(&settings, process->mapping, &process->record->spool_segment);
-    if (spool_open(&worker.spool_plan, &worker.spool, e) != 0)
+    if (spool_open(&shared.spool_plan, &worker.spool, e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     await_first_look(process->mapping, process->begun_us);
     return 0;
@@ -217,6 +235,11 @@ static void serve(struct engine_process *process, struct conn *conn)
 const struct router_settings *router_settings(void)
 {
     return &settings;
+}
+
+const struct spool_plan *router_spool_plan(void)
+{
+    return &shared.spool_plan;
 }
 
 static int run_overflow(struct engine_process *process)
@@ -245,7 +268,7 @@ static int init_alone(struct engine_process *process, struct error *e)
 
 static void worker_died(struct engine_process *process, const struct scoreboard_record *record)
 {
-    in_hand_append_death(&settings, process->mapping, process->slot, record);
+    in_hand_append_death(&shared, process->mapping, process->slot, record);
 }
 
 static void request_slow(struct engine_process *process, const struct scoreboard_record *record)
@@ -279,8 +302,7 @@ static int run_shipper(struct engine_process *process)
     static struct shipper shipper;
     struct error e;
 
-    shipper_init(&shipper, process, METRIC_OF_ROUTER, router_spool_plan(&settings, process->mapping, NULL),
-                 &shared.otlp);
+    shipper_init(&shipper, process, METRIC_OF_ROUTER, &shared.spool_plan, &shared.otlp);
     int r = add_rows(&shipper, &e);
     store_place_wipe(&shared.place);
     if (r != 0 || shipper_add_otlp(&shipper, METRIC_SIGNAL_TRACES, &e) != 0 ||

@@ -5,26 +5,6 @@
 
 #include "core/log/log.h"
 
-static bool is_segment_named(const void *ctx, uint64_t segment)
-{
-    return scoreboard_names_segment(ctx, segment);
-}
-
-struct spool_plan router_spool_plan(const struct router_settings *settings, struct mapping *mapping,
-                                    _Atomic uint64_t *mine)
-{
-    return (struct spool_plan){
-        .state_dir = settings->state_dir,
-        .program = mapping->program,
-        .max_bytes = (uint64_t)settings->spool_max_bytes,
-        .current = &mapping->spool_segment,
-        .mine = mine,
-        .room = &mapping->spool_room,
-        .is_named = is_segment_named,
-        .ctx = mapping,
-    };
-}
-
 /* Of those dropped, the 1st, 2nd, 4th, 8th … */
 static void report_drop(const struct spool *spool)
 {

@@ -54,6 +54,7 @@ struct router_settings {
 /* What is made before fork; children inherit it and change nothing of it. */
 struct router_shared {
     const struct router_settings *settings;
+    struct spool_plan spool_plan;
     struct envelope_keys keys;
     bool has_keys;
     struct trust trust;
@@ -66,7 +67,6 @@ struct router_worker {
     const struct router_shared *shared;
     struct engine_process *process;
     struct exchange_client *client;
-    struct spool_plan spool_plan;
     struct spool spool;
     struct admit admit;
     struct pools pools;
@@ -77,19 +77,15 @@ struct router_worker {
     struct request_event event;
 };
 
-/* The program's settings, once they are read. */
+/* The program's settings, once they are read; its spool, once init_master has run. */
 const struct router_settings *router_settings(void);
+const struct spool_plan *router_spool_plan(void);
 
 /* The keeper's process: reads the store, publishes snapshots. Its exit code. */
 int keeper_run(struct engine_process *process, const struct router_shared *shared);
 
 /* The same with a store that is open: until engine_is_stopping(). */
 void keeper_serve(struct engine_process *process, const struct router_shared *shared, struct store *store);
-
-/* The spool of this program, as one of its processes appends to it; `mine` is that
- * process's place in the mapping. */
-struct spool_plan router_spool_plan(const struct router_settings *settings, struct mapping *mapping,
-                                    _Atomic uint64_t *mine);
 
 /* Appends the event of a request that is counted. */
 void router_append_event(struct spool *spool, struct mapping *mapping, const struct request_event *event);

@@ -96,23 +96,23 @@ static bool has_room(const struct spool_plan *plan, const struct census *census)
     return census->total_bytes + spool_segment_bytes(plan->max_bytes) <= plan->max_bytes;
 }
 
-void segment_make_room(const struct spool *spool)
+void segment_make_room(const struct spool_plan *plan, const char *folder)
 {
-    const struct spool_plan *plan = spool->plan;
+    struct spool_memory *memory = plan->shared.memory;
     char path[SEGMENT_PATH_BYTES];
     struct census census;
     uint64_t passed = 0;
 
     if (spool_is_read(plan)) {
-        if (segment_take_census(spool->folder, plan->program, 0, &census) == 0)
-            atomic_store(&plan->room->is_full, !has_room(plan, &census));
+        if (segment_take_census(folder, plan->program, 0, &census) == 0)
+            atomic_store(&memory->is_full, !has_room(plan, &census));
         return;
     }
-    while (segment_take_census(spool->folder, plan->program, passed, &census) == 0 &&
-           !has_room(plan, &census) && census.oldest != 0 && census.oldest < atomic_load(plan->current)) {
+    while (segment_take_census(folder, plan->program, passed, &census) == 0 && !has_room(plan, &census) &&
+           census.oldest != 0 && census.oldest < atomic_load(&memory->current)) {
         passed = census.oldest;
-        if (!plan->is_named(plan->ctx, passed) &&
-            segment_path(spool->folder, plan->program, passed, path) == 0)
+        if (!spool_shared_names(&plan->shared, passed) &&
+            segment_path(folder, plan->program, passed, path) == 0)
             segment_remove(path);
     }
 }
@@ -149,7 +149,7 @@ bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
     struct stat st;
 
     if (segment == 0)
-        segment = atomic_load(spool->plan->current);
+        segment = atomic_load(&spool->plan->shared.memory->current);
     if (spool->folder == NULL || segment_path(spool->folder, spool->plan->program, segment, path) != 0)
         return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -167,6 +167,7 @@ bool spool_has(const struct spool *spool, uint64_t segment, struct span id)
 
 int spool_remove_passed(const struct spool_plan *plan, uint64_t segment, uint64_t *total_bytes)
 {
+    struct spool_memory *memory = plan->shared.memory;
     char *folder = spool_folder(plan), path[SEGMENT_PATH_BYTES];
     struct census census = { 0 };
     uint64_t passed = 0;
@@ -174,13 +175,14 @@ int spool_remove_passed(const struct spool_plan *plan, uint64_t segment, uint64_
 
     while (r == 0 && (r = segment_take_census(folder, plan->program, passed, &census)) == 0 &&
            census.oldest != 0 && census.oldest < segment && census.oldest < census.newest &&
-           census.oldest < atomic_load(plan->current)) {
+           census.oldest < atomic_load(&memory->current)) {
         passed = census.oldest;
-        if (!plan->is_named(plan->ctx, passed) && segment_path(folder, plan->program, passed, path) == 0)
+        if (!spool_shared_names(&plan->shared, passed) &&
+            segment_path(folder, plan->program, passed, path) == 0)
             segment_remove(path);
     }
-    if (r == 0 && plan->room != NULL)
-        atomic_store(&plan->room->is_full, !has_room(plan, &census));
+    if (r == 0)
+        atomic_store(&memory->is_full, !has_room(plan, &census));
     if (r == 0)
         *total_bytes = census.total_bytes;
     free(folder);

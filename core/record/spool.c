@@ -18,6 +18,9 @@ enum {
     TRIES = 3,             /* for one record, while segments are taken away */
 };
 
+/* Of a process for which there is no place: more write than anybody has thought of. */
+static struct spool_writer unseen;
+
 uint64_t spool_segment_bytes(uint64_t max_bytes)
 {
     uint64_t bytes = max_bytes / SEGMENTS;
@@ -36,34 +39,37 @@ static void let_go(struct spool *spool)
 /* The current segment, named as ours. Who removes segments first makes another one
  * current and then looks for names: so either it sees our name, or we see that
  * ours is not the current one any more. */
-static uint64_t name_current(const struct spool_plan *plan)
+static uint64_t name_current(const struct spool *spool)
 {
-    uint64_t current = atomic_load(plan->current), named;
+    const _Atomic uint64_t *shared = &spool->plan->shared.memory->current;
+    uint64_t current = atomic_load(shared), named;
     do {
         named = current;
-        atomic_store(plan->mine, named);
-        current = atomic_load(plan->current);
+        atomic_store(&spool->writer->segment, named);
+        current = atomic_load(shared);
     } while (current != named);
     return named;
 }
 
-static void unname(const struct spool_plan *plan)
+static void unname(const struct spool *spool)
 {
-    atomic_store(plan->mine, 0);
+    atomic_store(&spool->writer->segment, 0);
 }
 
-/* The first of all writers looks at what an earlier run has left. */
-static void find_current(const struct spool *spool)
+/* Not before the newest segment on disk. The bound may have been lowered since it was filled. */
+static void find_current(const struct spool_plan *plan, const char *folder)
 {
-    uint64_t unknown = 0;
-    if (atomic_load(spool->plan->current) != 0)
-        return;
+    _Atomic uint64_t *shared = &plan->shared.memory->current;
+    uint64_t current = atomic_load(shared);
     struct census census = { 0 };
-    if (spool->folder != NULL)
-        (void)segment_take_census(spool->folder, spool->plan->program, 0, &census);
-    uint64_t newest = census.newest;
-    if (atomic_compare_exchange_strong(spool->plan->current, &unknown, newest == 0 ? 1 : newest))
-        segment_make_room(spool); /* the bound may have been lowered */
+
+    if (folder != NULL)
+        (void)segment_take_census(folder, plan->program, 0, &census);
+    uint64_t newest = census.newest == 0 ? 1 : census.newest;
+    while (current < newest && !atomic_compare_exchange_weak(shared, &current, newest))
+        ;
+    if (folder != NULL)
+        segment_make_room(plan, folder);
 }
 
 /* Opens the named segment if another one, or none, is open. */
@@ -95,7 +101,7 @@ char *spool_folder(const struct spool_plan *plan)
 
 bool spool_is_read(const struct spool_plan *plan)
 {
-    return plan->room != NULL && atomic_load(&plan->room->is_read) != 0;
+    return atomic_load(&plan->shared.memory->is_read) != 0;
 }
 
 int spool_claim(const struct spool_plan *plan, struct error *e)
@@ -114,22 +120,36 @@ int spool_claim(const struct spool_plan *plan, struct error *e)
     return r;
 }
 
+void spool_resume(const struct spool_plan *plan, bool is_read)
+{
+    char *folder = spool_folder(plan);
+
+    atomic_store(&plan->shared.memory->is_read, is_read);
+    find_current(plan, folder);
+    free(folder);
+}
+
 int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e)
 {
-    *out = (struct spool){ .plan = plan, .fd = -1 };
+    *out = (struct spool){ .plan = plan, .fd = -1, .writer = spool_shared_enter(&plan->shared) };
+    if (out->writer == NULL)
+        out->writer = &unseen;
     out->segment_bytes = spool_segment_bytes(plan->max_bytes);
     out->folder = spool_folder(plan);
     if (out->folder == NULL)
         return error_set(e, ERR_LIMIT, "the state directory's path is too long");
-    find_current(out);
-    int r = take_up(out, name_current(plan), e);
-    unname(plan);
+    if (atomic_load(&plan->shared.memory->current) == 0) /* no instance has begun */
+        find_current(plan, out->folder);
+    int r = take_up(out, name_current(out), e);
+    unname(out);
     return r;
 }
 
 void spool_close(struct spool *spool)
 {
     let_go(spool);
+    if (spool->writer != &unseen)
+        spool_shared_leave(&spool->plan->shared, spool->writer);
     free(spool->folder);
     spool->folder = NULL;
 }
@@ -138,8 +158,8 @@ void spool_close(struct spool *spool)
 static void start_next(const struct spool *spool)
 {
     uint64_t full = spool->segment;
-    if (atomic_compare_exchange_strong(spool->plan->current, &full, full + 1))
-        segment_make_room(spool);
+    if (atomic_compare_exchange_strong(&spool->plan->shared.memory->current, &full, full + 1))
+        segment_make_room(spool->plan, spool->folder);
 }
 
 /* A short append leaves a torn line, which readers skip. */
@@ -169,12 +189,12 @@ static int append(struct spool *spool, struct span line, bool *is_full)
 {
     struct stat st;
 
-    if (spool_is_read(spool->plan) && atomic_load(&spool->plan->room->is_full) != 0) {
+    if (spool_is_read(spool->plan) && atomic_load(&spool->plan->shared.memory->is_full) != 0) {
         errno = EDQUOT; /* what is there is for somebody, and comes first */
         return ERR_SYSTEM;
     }
     for (int i = 0; i < TRIES; i++) {
-        int r = take_up(spool, name_current(spool->plan), NULL);
+        int r = take_up(spool, name_current(spool), NULL);
         if (r == 0)
             r = write_record(spool->fd, line);
         if (r != 0)
@@ -195,7 +215,7 @@ int spool_append(struct spool *spool, struct span line)
 
     int r = append(spool, line, &is_full);
     int cause = errno;
-    unname(spool->plan);
+    unname(spool);
     if (r != 0) {
         spool->dropped++;
         errno = cause;

@@ -20,52 +20,45 @@
 #ifndef CORE_RECORD_SPOOL_H
 #define CORE_RECORD_SPOOL_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
 #include "core/base/span.h"
+#include "core/record/spool_shared.h"
 
-/* What writers and reader tell each other, in memory that they share. */
-struct spool_room {
-    _Atomic uint32_t is_read; /* set before the first writer begins; not changed after that */
-    _Atomic uint32_t is_full; /* looked at only while the spool is read */
-};
-
-/* What the writers of one spool agree on. The numbers are memory that they
- * share; all of it outlives the spool. */
+/* What the writers of one spool agree on; all of it outlives the spool. */
 struct spool_plan {
     const char *state_dir, *program;
-    uint64_t max_bytes;        /* of all segments together, give or take a record of each writer */
-    _Atomic uint64_t *current; /* the segment that is appended to; 0: not known yet */
-    _Atomic uint64_t *mine;    /* the one that this process is writing to; 0: none. NULL in a reader */
-    struct spool_room *room;   /* NULL: nobody reads the spool */
-    /* Whether any process names this segment as its own. */
-    bool (*is_named)(const void *ctx, uint64_t segment);
-    const void *ctx;
+    uint64_t max_bytes; /* of all segments together, give or take a record of each writer */
+    struct spool_shared shared;
 };
 
 struct spool {
     const struct spool_plan *plan;
-    char *folder;           /* NULL: its path would be too long */
-    int fd;                 /* -1: not open; the next append tries again */
-    uint64_t segment;       /* that is open */
-    uint64_t segment_bytes; /* from here on it is full */
-    uint64_t appended;      /* records, by this process */
+    struct spool_writer *writer; /* the place of this process */
+    char *folder;                /* NULL: its path would be too long */
+    int fd;                      /* -1: not open; the next append tries again */
+    uint64_t segment;            /* that is open */
+    uint64_t segment_bytes;      /* from here on it is full */
+    uint64_t appended;           /* records, by this process */
     uint64_t dropped;
 };
 
 /* How large a segment becomes: an eighth of all, at least 64 KiB, at most 64 MiB. */
 uint64_t spool_segment_bytes(uint64_t max_bytes);
 
-/* Locks the spool for the processes that share the plan's memory, until this one ends: others would number
- * segments, remove and pass them without knowing of these. Before fork; makes the folder. ERR_CONFLICT: it is
- * another's. ERR_SYSTEM, ERR_LIMIT: it cannot be locked, nor, most likely, be written. */
+/* Locks the spool for the processes of one instance, until this one ends: those of another run directory
+ * would number segments, remove and pass them without knowing of these. Before fork; makes the folder.
+ * ERR_CONFLICT: it is another's. ERR_SYSTEM, ERR_LIMIT: it cannot be locked, nor, most likely, be written. */
 int spool_claim(const struct spool_plan *plan, struct error *e);
 
-/* Opens the current segment, making the folder. After fork. ERR_SYSTEM (each
- * append tries again), ERR_LIMIT (the path is too long: *out is usable, and drops
+/* An instance begins, perhaps beside writers of the one before: says whether somebody will read the spool,
+ * goes on where the segments on disk end, and looks whether they have room. Before fork. */
+void spool_resume(const struct spool_plan *plan, bool is_read);
+
+/* Opens the current segment, making the folder; a process has one spool open at a time. After fork.
+ * ERR_SYSTEM (each append tries again), ERR_LIMIT (the path is too long: *out is usable, and drops
  * everything). */
 int spool_open(const struct spool_plan *plan, struct spool *out, struct error *e);
 void spool_close(struct spool *spool);

@@ -33,6 +33,6 @@ void segment_remove(const char *path);
 
 /* When a segment has become current: removes the oldest ones until another one has
  * room; while a sink reads the spool, says whether there is room instead. */
-void segment_make_room(const struct spool *spool);
+void segment_make_room(const struct spool_plan *plan, const char *folder);
 
 #endif

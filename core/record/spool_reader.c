@@ -106,7 +106,7 @@ int spool_reader_store(struct spool_reader *reader, struct error *e)
 static bool is_finished(const struct spool_reader *reader, uint64_t current)
 {
     return reader->taken.segment < current &&
-           !reader->plan->is_named(reader->plan->ctx, reader->taken.segment);
+           !spool_shared_names(&reader->plan->shared, reader->taken.segment);
 }
 
 static void go_to(struct spool_reader *reader, uint64_t segment)
@@ -160,7 +160,7 @@ static void check_identity(struct spool_reader *reader)
 static bool take_up(struct spool_reader *reader)
 {
     char path[SEGMENT_PATH_BYTES];
-    uint64_t current = atomic_load(reader->plan->current);
+    uint64_t current = atomic_load(&reader->plan->shared.memory->current);
 
     if (current == 0 || !find_place(reader, current))
         return false;
@@ -241,7 +241,7 @@ size_t spool_reader_take(struct spool_reader *reader, struct span *lines, size_t
 
     reader->taken = reader->passed;
     while (n == 0 && take_up(reader)) {
-        bool is_last = is_finished(reader, atomic_load(reader->plan->current));
+        bool is_last = is_finished(reader, atomic_load(&reader->plan->shared.memory->current));
         ssize_t len = read_window(reader);
         if (len < 0)
             break;

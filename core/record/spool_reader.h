@@ -37,7 +37,7 @@ struct spool_reader {
     uint64_t n_lost_segments; /* that were gone before they were read */
 };
 
-/* `plan` outlives the reader; its `mine` is not used. An unreadable cursor counts as
+/* `plan` outlives the reader. An unreadable cursor counts as
  * none, which `e` then says, with 0 returned; else e->text is empty.
  * ERR_LIMIT: the path is too long. */
 int spool_reader_open(const struct spool_plan *plan, const char *name, struct spool_reader *out,

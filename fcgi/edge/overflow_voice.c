@@ -14,15 +14,13 @@
 
 enum { PAGE_BYTES = OVERFLOW_REPLY_BYTES / 2 - 64 * 1024, PATH_BYTES = 1024 };
 
-static struct spool_plan spool_plan;
 static struct spool spool;
 static struct request_event event;
 
 static int init(struct engine_process *process, struct error *e)
 {
-    spool_plan =
-        router_spool_plan(router_settings(), process->mapping, &process->mapping->spool_segment_of_overflow);
-    if (spool_open(&spool_plan, &spool, e) != 0)
+    (void)process;
+    if (spool_open(router_spool_plan(), &spool, e) != 0)
         log_line(LOG_ERROR, "spool_unusable", "%s; events are dropped until it can be used", e->text);
     return 0;
 }

@@ -304,7 +304,6 @@ static void reclaim(const struct master *m, const struct child *child)
     scoreboard_release_share(record);
     atomic_store(&record->lease, 0);
     pool_owner_clear(&record->pool_owner);
-    atomic_store_explicit(&record->spool_segment, 0, memory_order_release);
     atomic_store_explicit(&record->generation, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requests, 0, memory_order_relaxed);
     scoreboard_enter(record, STAGE_FREE);

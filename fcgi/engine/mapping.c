@@ -320,15 +320,6 @@ struct pool_owners scoreboard_pool_owners(struct mapping *mapping)
                                  mapping->n_records };
 }
 
-bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment)
-{
-    bool is_named = atomic_load(&mapping->spool_segment_of_master) == segment ||
-                    atomic_load(&mapping->spool_segment_of_overflow) == segment;
-    for (unsigned i = 0; i < mapping->n_records && !is_named; i++)
-        is_named = atomic_load(&mapping->workers[i].spool_segment) == segment;
-    return is_named;
-}
-
 void scoreboard_count_stages(const struct mapping *mapping, unsigned counts[STAGE_COUNT])
 {
     memset(counts, 0, STAGE_COUNT * sizeof(counts[0]));

@@ -18,7 +18,6 @@
 #include "core/admit/admit.h"
 #include "core/admit/pools.h"
 #include "core/base/err.h"
-#include "core/record/spool.h"
 #include "core/signal/memo.h"
 #include "core/telemetry/cells.h"
 
@@ -66,14 +65,13 @@ struct scoreboard_request {
 struct scoreboard_record {
     _Alignas(64) _Atomic int32_t pid; /* 0: free */
     _Atomic uint32_t stage;
-    _Atomic uint64_t since_us;      /* monotonic; of the stage */
-    _Atomic uint64_t requests;      /* finished by this worker */
-    _Atomic uint64_t generation;    /* of the snapshot it uses */
-    _Atomic uint64_t body_bytes;    /* reserved for the body in hand; 0: none, or a small one */
-    _Atomic uint64_t spool_segment; /* that it is writing to; 0: none */
-    _Atomic uint64_t share;         /* see scoreboard_take_share; 0: none */
-    _Atomic uint64_t lease;         /* the caller whose place it has (core/admit/admit.h); 0: none */
-    struct pool_owner pool_owner;   /* the slot that it has, or waits for */
+    _Atomic uint64_t since_us;    /* monotonic; of the stage */
+    _Atomic uint64_t requests;    /* finished by this worker */
+    _Atomic uint64_t generation;  /* of the snapshot it uses */
+    _Atomic uint64_t body_bytes;  /* reserved for the body in hand; 0: none, or a small one */
+    _Atomic uint64_t share;       /* see scoreboard_take_share; 0: none */
+    _Atomic uint64_t lease;       /* the caller whose place it has (core/admit/admit.h); 0: none */
+    struct pool_owner pool_owner; /* the slot that it has, or waits for */
     struct scoreboard_request request;
 };
 
@@ -122,15 +120,9 @@ struct mapping {
     _Alignas(64) _Atomic uint64_t accepted; /* connections, by every acceptor */
     _Atomic uint64_t waiting;               /* connections in the queue at the last tick; overflow */
     _Atomic uint32_t is_resting;            /* there are no workers because nobody came; master */
-    /* The segment of the spool that is appended to; 0: not known yet. By whoever fills one. */
-    _Alignas(64) _Atomic uint64_t spool_segment;
-    _Atomic uint64_t spool_segment_of_master; /* as in a worker's record */
-    _Atomic uint64_t spool_segment_of_overflow;
-    struct spool_room spool_room; /* is_read: master; is_full: writers, shipper */
-    struct memo memo;             /* any */
-    struct admit_shared admit;    /* workers */
-    struct pools_shared pools;    /* workers */
-    struct telemetry telemetry;   /* any; its directory of blocks: the keeper */
+    _Alignas(64) struct memo memo;          /* any */
+    struct admit_shared admit;              /* workers */
+    struct telemetry telemetry;             /* any; its directory of blocks: the keeper */
     struct scoreboard_record workers[];
 };
 
@@ -187,9 +179,6 @@ void scoreboard_release_share(struct scoreboard_record *record);
 /* The leases of all workers; and what they have of pools, which the workers themselves write. */
 struct leases scoreboard_leases(const struct mapping *mapping);
 struct pool_owners scoreboard_pool_owners(struct mapping *mapping);
-
-/* Whether any process is writing to this segment of the spool. */
-bool scoreboard_names_segment(const struct mapping *mapping, uint64_t segment);
 
 /* Workers in each stage; a record without one counts as free. */
 void scoreboard_count_stages(const struct mapping *mapping, unsigned counts[STAGE_COUNT]);

@@ -33,7 +33,7 @@ static const struct series_facts *read_gauges(void *ctx)
 }
 
 void shipper_init(struct shipper *shipper, struct engine_process *process, unsigned program,
-                  struct spool_plan plan, const struct otlp_settings *otlp)
+                  const struct spool_plan *plan, const struct otlp_settings *otlp)
 {
     *shipper = (struct shipper){ .process = process, .plan = plan, .program = program };
     shipper->otlp = (struct otlp_sinks){
@@ -92,7 +92,7 @@ static void tick(const struct shipper *shipper, const struct sink_thread *thread
 {
     uint64_t total_bytes;
 
-    if (spool_remove_passed(&shipper->plan, first_needed(threads, shipper->n_sinks), &total_bytes) == 0)
+    if (spool_remove_passed(shipper->plan, first_needed(threads, shipper->n_sinks), &total_bytes) == 0)
         telemetry_set(&shipper->process->mapping->telemetry, METRIC_SPOOL_BYTES, 0, total_bytes);
     for (size_t i = 0; i < shipper->n_sinks; i++)
         telemetry_set(&shipper->process->mapping->telemetry, METRIC_SPOOL_LAG, shipper->sinks[i].signal,
@@ -105,7 +105,7 @@ static void start_all(struct shipper *shipper, struct sink_thread *threads, cons
     struct error e;
 
     for (size_t i = 0; i < shipper->n_sinks; i++) {
-        if (sink_thread_start(&threads[i], &shipper->sinks[i], &shipper->plan, end, &e) == 0)
+        if (sink_thread_start(&threads[i], &shipper->sinks[i], shipper->plan, end, &e) == 0)
             continue;
         log_line(LOG_ERROR, "sink_failed", "%s", e.text);
         _exit(1); /* the master starts another process after a while */

@@ -21,8 +21,8 @@ enum { SHIPPER_SINKS_MAX = 4 }; /* one for each signal */
 
 struct shipper {
     struct engine_process *process;
-    struct spool_plan plan; /* of the program's spool; `mine` is not used */
-    unsigned program;       /* METRIC_OF_ROUTER or METRIC_OF_ADMIN */
+    const struct spool_plan *plan; /* of the program's spool */
+    unsigned program;              /* METRIC_OF_ROUTER or METRIC_OF_ADMIN */
     struct sink sinks[SHIPPER_SINKS_MAX];
     size_t n_sinks;
     struct otlp_sinks otlp;
@@ -35,7 +35,7 @@ int shipper_read_settings(const char *program, struct otlp_settings *out, struct
 
 /* A shipper without sinks. It stays where it is. */
 void shipper_init(struct shipper *shipper, struct engine_process *process, unsigned program,
-                  struct spool_plan plan, const struct otlp_settings *otlp);
+                  const struct spool_plan *plan, const struct otlp_settings *otlp);
 
 /* Adds a sink, which it closes. */
 void shipper_add(struct shipper *shipper, const struct sink *sink);

@@ -165,29 +165,17 @@ static double write_ns(const struct request_event *event, unsigned count)
 
 /* --- what becomes of the line --- */
 
-static bool is_named(const void *ctx, uint64_t segment)
-{
-    const _Atomic uint64_t *mine = ctx;
-    return atomic_load(mine) == segment;
-}
-
 /* As a worker appends it. */
 static double append_ns(const char *state_dir, struct span line, unsigned count)
 {
-    static _Atomic uint64_t current, mine;
-    const struct spool_plan plan = {
-        .state_dir = state_dir,
-        .program = "bench",
-        .max_bytes = (uint64_t)64 * 1024 * 1024,
-        .current = &current,
-        .mine = &mine,
-        .is_named = is_named,
-        .ctx = &mine,
-    };
+    struct spool_plan plan = { .state_dir = state_dir,
+                               .program = "bench",
+                               .max_bytes = (uint64_t)64 * 1024 * 1024 };
     struct spool spool;
     struct error e;
 
-    if (spool_open(&plan, &spool, &e) != 0) {
+    if (spool_shared_open(state_dir, "bench", false, &plan.shared, &e) != 0 ||
+        spool_open(&plan, &spool, &e) != 0) {
         fprintf(stderr, "counting: %s\n", e.text);
         exit(1);
     }

@@ -81,14 +81,12 @@ static void serve(struct engine_process *process, struct conn *conn)
     conn_read_end(conn);
     strcpy(process->record->request.request_id, "request-in-hand");
     scoreboard_reserve_body(process->mapping, process->record, 1000, 1000000);
-    process->record->spool_segment = 1;
     if (conn_param(conn, "CLINGS") != NULL) {
         sigfillset(&all);
         sigprocmask(SIG_BLOCK, &all, NULL);
     }
     shared->in_hand++;
     sleep_ms(ms == NULL ? 0 : (unsigned)atoi(ms));
-    process->record->spool_segment = 0;
     int len = snprintf(text, sizeof(text), "%d", (int)getpid());
     const struct span piece = { text, (size_t)len };
     conn_write(conn, &piece, 1, true);
@@ -526,8 +524,7 @@ END_TEST
 static bool is_reclaimed(void)
 {
     return board->workers[0].pid == 0 && board->workers[0].stage == STAGE_FREE &&
-           board->workers[0].request.started_us == 0 && board->workers[0].body_bytes == 0 &&
-           board->workers[0].spool_segment == 0;
+           board->workers[0].request.started_us == 0 && board->workers[0].body_bytes == 0;
 }
 
 START_TEST(the_record_of_a_dead_worker_is_free_until_the_next_has_it)

@@ -12,6 +12,7 @@
 static struct arena *arena;
 static char dir[64];
 static struct router_settings settings;
+static struct router_shared shared;
 static struct mapping *mapping;
 static struct scoreboard_record *record;
 static struct error e;
@@ -22,6 +23,11 @@ const struct router_settings *router_settings(void)
     return &settings;
 }
 
+const struct spool_plan *router_spool_plan(void)
+{
+    return &shared.spool_plan;
+}
+
 static void set_up(void)
 {
     struct request_event event;
@@ -30,6 +36,10 @@ static void set_up(void)
     strcpy(dir, "/tmp/test_in_hand.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     settings = (struct router_settings){ .state_dir = dir, .spool_max_bytes = 1 << 20 };
+    shared = (struct router_shared){ .settings = &settings };
+    shared.spool_plan = (struct spool_plan){
+        .state_dir = dir, .program = "llm-router", .max_bytes = 1 << 20, .shared = spool_shared_alone()
+    };
     mapping = mapping_alone("llm-router", 1);
     record = &mapping->workers[0];
     scoreboard_begin_request(record);
@@ -42,6 +52,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     mapping_close(mapping);
+    spool_shared_close(&shared.spool_plan.shared);
     ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
     arena_free(arena);
 }
@@ -89,7 +100,7 @@ static void expect_event(const char *member)
 
 START_TEST(a_request_that_was_not_counted_is_counted_and_told_of_without_a_status)
 {
-    in_hand_append_death(&settings, mapping, 0, record);
+    in_hand_append_death(&shared, mapping, 0, record);
     expect_event(NULL);
     ck_assert_uint_eq(counted(0), 1);
 }
@@ -99,7 +110,7 @@ START_TEST(one_that_was_counted_and_not_told_of_is_told_of_with_the_status_it_wa
 {
     record->request.status = 200;
     record->request.is_counted = 1;
-    in_hand_append_death(&settings, mapping, 0, record);
+    in_hand_append_death(&shared, mapping, 0, record);
     expect_event("\"status\":200");
     ck_assert_uint_eq(counted(0), 0);
     ck_assert_uint_eq(counted(200), 0); /* the worker did */
@@ -108,7 +119,6 @@ END_TEST
 
 START_TEST(one_that_was_counted_and_told_of_needs_nothing)
 {
-    const struct spool_plan plan = router_spool_plan(&settings, mapping, &record->spool_segment);
     static struct request_event event;
     struct spool spool;
 
@@ -116,11 +126,11 @@ START_TEST(one_that_was_counted_and_told_of_needs_nothing)
     event.request_id = "id-7";
     event.status = 200;
     in_hand_note(record, &event);
-    ck_assert_int_eq(spool_open(&plan, &spool, &e), 0);
+    ck_assert_int_eq(spool_open(&shared.spool_plan, &spool, &e), 0);
     router_record(&spool, mapping, record, &event);
     spool_close(&spool);
     ck_assert_int_eq(record->request.status, 200);
-    in_hand_append_death(&settings, mapping, 0, record);
+    in_hand_append_death(&shared, mapping, 0, record);
     ck_assert_uint_eq(count_lines(spooled()), 1);
     ck_assert_uint_eq(counted(200), 1);
     ck_assert_uint_eq(counted(0), 0);

@@ -235,24 +235,6 @@ START_TEST(bodies_of_all_workers_together_stay_within_the_bound)
 }
 END_TEST
 
-START_TEST(a_segment_is_named_by_any_process_that_writes_to_it)
-{
-    _Atomic uint64_t *const places[] = {
-        &mapping->workers[0].spool_segment,
-        &mapping->workers[N_WORKERS - 1].spool_segment,
-        &mapping->spool_segment_of_master,
-        &mapping->spool_segment_of_overflow,
-    };
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        ck_assert_msg(!scoreboard_names_segment(mapping, 7), "place %zu", i);
-        atomic_store(places[i], 7);
-        ck_assert_msg(scoreboard_names_segment(mapping, 7), "place %zu", i);
-        ck_assert(!scoreboard_names_segment(mapping, 8));
-        atomic_store(places[i], 0);
-    }
-}
-END_TEST
-
 START_TEST(only_workers_with_a_process_are_alive)
 {
     for (unsigned i = 0; i < N_WORKERS; i++) {
@@ -333,8 +315,8 @@ START_TEST(a_running_instance_can_be_mapped_and_counted_in)
     ck_assert_uint_eq(view->n_records, N_WORKERS);
     scoreboard_enter(&mapping->workers[N_WORKERS - 1], STAGE_WAITING);
     ck_assert_uint_eq(view->workers[N_WORKERS - 1].stage, STAGE_WAITING);
-    atomic_store(&view->spool_segment, 9);
-    ck_assert_uint_eq(mapping->spool_segment, 9);
+    atomic_store(&view->accepted, 9);
+    ck_assert_uint_eq(mapping->accepted, 9);
 }
 END_TEST
 
@@ -550,7 +532,6 @@ int main(void)
     tcase_add_test(tcase, a_stage_has_the_time_it_was_entered);
     tcase_add_test(tcase, a_request_in_hand_begins_blank_and_is_gone_when_it_ends);
     tcase_add_test(tcase, bodies_of_all_workers_together_stay_within_the_bound);
-    tcase_add_test(tcase, a_segment_is_named_by_any_process_that_writes_to_it);
     tcase_add_test(tcase, only_workers_with_a_process_are_alive);
     tcase_add_test(tcase, a_new_run_gets_a_new_mapping_and_the_old_one_stays_usable);
     tcase_add_test(tcase, a_link_in_its_place_is_not_followed);

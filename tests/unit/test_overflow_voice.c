@@ -16,6 +16,7 @@ enum { REPLY_BYTES = 4 * 1024 * 1024 };
 static struct arena *arena;
 static char dir[64];
 static struct router_settings settings;
+static struct spool_plan spool_plan;
 static struct engine_process process;
 static struct record_reader reader;
 static struct buf cgi;
@@ -27,12 +28,20 @@ const struct router_settings *router_settings(void)
     return &settings;
 }
 
+const struct spool_plan *router_spool_plan(void)
+{
+    return &spool_plan;
+}
+
 static void set_up(void)
 {
     arena = arena_new();
     strcpy(dir, "/tmp/test_overflow_voice.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     settings = (struct router_settings){ .state_dir = dir, .is_ready_strict = true };
+    spool_plan = (struct spool_plan){
+        .state_dir = dir, .program = "llm-router", .max_bytes = 1 << 20, .shared = spool_shared_alone()
+    };
     process =
         (struct engine_process){ .settings = &settings.engine, .mapping = mapping_alone("llm-router", 1) };
     process.mapping->workers[0].pid = 100;
@@ -48,6 +57,7 @@ static void tear_down(void)
     record_reader_free(&reader);
     buf_free(&cgi);
     mapping_close(process.mapping);
+    spool_shared_close(&spool_plan.shared);
     ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
     arena_free(arena);
 }
@@ -376,7 +386,7 @@ END_TEST
 START_TEST(without_a_spool_everybody_is_answered_all_the_same)
 {
     mute();
-    settings.state_dir = "/proc/no/such/place";
+    spool_plan.state_dir = "/proc/no/such/place";
     init_voice();
     const char *const pairs[] = { "REQUEST_METHOD", "POST", "SCRIPT_NAME", "/v1", NULL };
     expect_text(answer(false, pairs), "Status: 503 ");

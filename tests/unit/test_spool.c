@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,38 +25,19 @@ enum { PATH_BYTES = 256, FILE_LIMIT_BYTES = 1 << 30 };
 
 enum { WRITERS = 4 };
 
-/* What writers share, as processes. */
-static struct shared {
-    _Atomic uint64_t current;
-    _Atomic uint64_t named[WRITERS];
-} * shared;
-
 static char state_dir[PATH_BYTES], segment[PATH_BYTES];
 static struct arena *arena;
 static struct error e;
-static struct spool_plan plan; /* of the first writer */
+static struct spool_plan plan;
+static struct spool_memory *memory; /* of it */
 
-static bool is_named(const void *ctx, uint64_t number)
+static bool is_anything_named(void)
 {
-    const struct shared *all = ctx;
-    for (int i = 0; i < WRITERS; i++) {
-        if (atomic_load(&all->named[i]) == number)
+    for (int i = 0; i < SPOOL_WRITERS; i++) {
+        if (atomic_load(&memory->writers[i].segment) != 0)
             return true;
     }
     return false;
-}
-
-static struct spool_plan plan_of(int writer)
-{
-    return (struct spool_plan){
-        .state_dir = state_dir,
-        .program = "prog",
-        .max_bytes = (uint64_t)1 << 30,
-        .current = &shared->current,
-        .mine = &shared->named[writer],
-        .is_named = is_named,
-        .ctx = shared,
-    };
 }
 
 static void set_up(void)
@@ -65,9 +46,9 @@ static void set_up(void)
     snprintf(state_dir, sizeof(state_dir), "%.200s/spool.XXXXXX", tmp != NULL ? tmp : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(state_dir));
     snprintf(segment, sizeof(segment), "%.200s/spool/" SEGMENT, state_dir);
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(shared != MAP_FAILED);
-    plan = plan_of(0);
+    plan = (struct spool_plan){ .state_dir = state_dir, .program = "prog", .max_bytes = (uint64_t)1 << 30 };
+    ck_assert_msg(spool_shared_open(state_dir, "prog", false, &plan.shared, &e) == 0, "%s", e.text);
+    memory = plan.shared.memory;
     arena = arena_new();
     umask(0);
 }
@@ -83,7 +64,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 static void tear_down(void)
 {
     arena_free(arena);
-    munmap(shared, sizeof(*shared));
+    spool_shared_close(&plan.shared);
     ck_assert_int_eq(nftw(state_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
@@ -262,7 +243,7 @@ START_TEST(a_spool_that_cannot_be_opened_drops_and_counts_until_it_can)
     ck_assert_int_eq(spool_append(&spool, span_cstr("lost")), ERR_SYSTEM);
     ck_assert_int_eq(errno, ENOTDIR);
     ck_assert_uint_eq(spool.dropped, 1);
-    ck_assert_uint_eq(shared->named[0], 0);
+    ck_assert(!is_anything_named());
     ck_assert_int_eq(unlink(in_a_file), 0);
     append(&spool, "kept");
     ck_assert_uint_eq(spool.appended, 1);
@@ -300,7 +281,8 @@ START_TEST(a_path_too_long_is_refused_before_anything_is_made)
     ck_assert_int_eq(spool_append(&spool, span_cstr("lost")), ERR_SYSTEM);
     ck_assert_int_eq(errno, ENAMETOOLONG);
     spool_close(&spool);
-    ck_assert_int_eq(rmdir(state_dir), 0); /* it is still empty */
+    ck_assert_int_eq(unlink(arena_printf(arena, "%s/prog.spool", state_dir)), 0);
+    ck_assert_int_eq(rmdir(state_dir), 0); /* there is nothing else */
     ck_assert_int_eq(mkdir(state_dir, 0700), 0);
 }
 END_TEST
@@ -322,7 +304,7 @@ static bool has_segment(uint64_t number)
 static uint64_t bytes_on_disk(void)
 {
     uint64_t total = 0;
-    for (uint64_t n = 1; n <= shared->current + 1; n++) {
+    for (uint64_t n = 1; n <= memory->current + 1; n++) {
         struct stat st;
         if (stat(segment_path(n), &st) == 0)
             total += (uint64_t)st.st_size;
@@ -344,12 +326,40 @@ static void write_segment(uint64_t number, size_t bytes)
 static void fill_segment(struct spool *spool)
 {
     static char text[1022];
-    uint64_t before = shared->current;
+    uint64_t before = memory->current;
     memset(text, 'f', sizeof(text));
-    for (int i = 0; shared->current == before; i++) {
+    for (int i = 0; memory->current == before; i++) {
         ck_assert_int_eq(spool_append(spool, span_of(text, sizeof(text))), 0);
         ck_assert_msg(i <= SMALL_SEGMENT_BYTES / 1024, "the segment is never full");
     }
+}
+
+/* A process that is stopped in the middle of its append to this segment. */
+static pid_t start_append(uint64_t number)
+{
+    int ready[2];
+    char byte;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct spool_writer *writer = spool_shared_enter(&plan.shared);
+        atomic_store(&writer->segment, number);
+        (void)!write(ready[1], "x", 1);
+        for (;;)
+            pause();
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void end_append(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
 static const struct size_row {
@@ -379,10 +389,10 @@ START_TEST(a_full_segment_is_followed_by_the_next_and_the_oldest_goes)
     plan.max_bytes = SMALL_BYTES;
     struct spool spool = opened();
     for (uint64_t i = 1; i <= 20; i++) {
-        ck_assert_uint_eq(shared->current, i);
+        ck_assert_uint_eq(memory->current, i);
         fill_segment(&spool);
         ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
-        ck_assert_uint_eq(shared->named[0], 0);
+        ck_assert(!is_anything_named());
     }
     append(&spool, "the newest");
     for (uint64_t i = 1; i <= 21; i++)
@@ -421,8 +431,8 @@ START_TEST(the_highest_segment_on_disk_is_continued)
         close(fd);
     }
     struct spool spool = opened();
-    ck_assert_msg(shared->current == row->expected, "%s: %llu, expected %llu", row->what,
-                  (unsigned long long)shared->current, (unsigned long long)row->expected);
+    ck_assert_msg(memory->current == row->expected, "%s: %llu, expected %llu", row->what,
+                  (unsigned long long)memory->current, (unsigned long long)row->expected);
     append(&spool, "more");
     struct stat st;
     ck_assert_int_eq(stat(segment_path(row->expected), &st), 0);
@@ -450,7 +460,7 @@ START_TEST(the_current_segment_stays_however_large_it_is)
     struct spool spool = opened();
     ck_assert(has_segment(3));
     append(&spool, "the last of it"); /* full: the next one is current now */
-    ck_assert_uint_eq(shared->current, 4);
+    ck_assert_uint_eq(memory->current, 4);
     ck_assert(!has_segment(3));
     spool_close(&spool);
 }
@@ -461,14 +471,14 @@ START_TEST(a_segment_that_a_process_is_writing_to_is_not_removed)
     plan.max_bytes = SMALL_BYTES;
     struct spool spool = opened();
     fill_segment(&spool);
-    atomic_store(&shared->named[2], 2); /* stopped in the middle of its append */
+    pid_t stopped = start_append(2);
     for (int i = 0; i < 20; i++)
         fill_segment(&spool);
     ck_assert(!has_segment(1));
     ck_assert(has_segment(2));
     ck_assert(!has_segment(3));
     ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
-    atomic_store(&shared->named[2], 0);
+    end_append(stopped);
     fill_segment(&spool);
     ck_assert(!has_segment(2));
     spool_close(&spool);
@@ -477,19 +487,18 @@ END_TEST
 
 START_TEST(the_bytes_of_a_removed_segment_are_given_back_though_an_idle_writer_has_it_open)
 {
-    struct spool_plan others = plan_of(1);
     struct spool idle;
     struct stat st;
     plan.max_bytes = SMALL_BYTES;
     struct spool spool = opened();
-    ck_assert_int_eq(spool_open(&others, &idle, &e), 0);
+    ck_assert_int_eq(spool_open(&plan, &idle, &e), 0); /* as if by another process */
     for (int i = 0; i < 10; i++)
         fill_segment(&spool);
     ck_assert_int_eq(fstat(idle.fd, &st), 0);
     ck_assert_uint_eq(st.st_nlink, 0);
     ck_assert_int_eq(st.st_blocks, 0);
     append(&idle, "where the others are");
-    ck_assert_uint_eq(idle.segment, shared->current);
+    ck_assert_uint_eq(idle.segment, memory->current);
     spool_close(&idle);
     spool_close(&spool);
 }
@@ -527,10 +536,121 @@ START_TEST(a_writer_that_was_killed_after_it_ended_a_segment_is_replaced_by_any_
         fill_segment(&spool);
         /* As if it had been killed after making the next one current: neither that
          * file nor any removal is there. */
-        write_segment(shared->current - 1, 2 * SMALL_SEGMENT_BYTES);
+        write_segment(memory->current - 1, 2 * SMALL_SEGMENT_BYTES);
     }
     fill_segment(&spool);
     ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
+    spool_close(&spool);
+}
+END_TEST
+
+/* --- one instance after the other --- */
+
+/* As another master takes it up. */
+static void begin_instance(bool is_read)
+{
+    spool_shared_close(&plan.shared);
+    ck_assert_msg(spool_shared_open(state_dir, "prog", true, &plan.shared, &e) == 0, "%s", e.text);
+    memory = plan.shared.memory;
+    spool_resume(&plan, is_read);
+}
+
+static const struct resume_row {
+    const char *what;
+    uint64_t current, on_disk, expected;
+} resumptions[] = {
+    { "a first start", 0, 0, 1 },
+    { "a start after a boot", 0, 7, 7 },
+    { "a start after a start", 7, 7, 7 },
+    { "segments that were put there meanwhile", 7, 9, 9 },
+    { "segments that were removed meanwhile", 7, 2, 7 },
+};
+
+START_TEST(an_instance_goes_on_where_the_one_before_and_what_is_on_disk_end)
+{
+    const struct resume_row *row = &resumptions[_i];
+    if (row->on_disk != 0)
+        write_segment(row->on_disk, 10);
+    atomic_store(&memory->current, row->current);
+    begin_instance(false);
+    ck_assert_msg(memory->current == row->expected, "%s: %llu, expected %llu", row->what,
+                  (unsigned long long)memory->current, (unsigned long long)row->expected);
+}
+END_TEST
+
+START_TEST(an_instance_that_begins_says_whether_the_spool_is_read_and_has_room)
+{
+    plan.max_bytes = SMALL_BYTES;
+    for (uint64_t n = 1; n <= 12; n++)
+        write_segment(n, SMALL_SEGMENT_BYTES);
+    begin_instance(true);
+    ck_assert(spool_is_read(&plan) && memory->is_full != 0);
+    ck_assert(has_segment(1));
+    begin_instance(false);
+    ck_assert(!spool_is_read(&plan));
+    ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES);
+}
+END_TEST
+
+/* Appends when a byte comes. */
+static pid_t start_late_writer(int go[2])
+{
+    int ready[2];
+    char byte;
+
+    ck_assert_int_eq(pipe(go), 0);
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct spool spool;
+        close(go[1]);
+        bool is_open = spool_open(&plan, &spool, NULL) == 0 && spool_append(&spool, span_cstr("early")) == 0;
+        (void)!write(ready[1], "x", 1);
+        (void)!read(go[0], &byte, 1);
+        _exit(is_open && spool_append(&spool, span_cstr("late")) == 0 ? 0 : 1);
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    return pid;
+}
+
+START_TEST(who_outlives_its_instance_appends_to_the_segment_of_the_next)
+{
+    int go[2], status;
+    struct span rest, record, last = span_of("", 0);
+
+    plan.max_bytes = SMALL_BYTES;
+    pid_t pid = start_late_writer(go);
+    begin_instance(false);
+    struct spool spool = opened();
+    for (int i = 0; i < 20; i++)
+        fill_segment(&spool);
+    ck_assert(!has_segment(1));
+    ck_assert_int_eq(write(go[1], "x", 1), 1);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!has_segment(1));
+    ck_assert_int_eq(file_read(segment_path(memory->current), FILE_LIMIT_BYTES, arena, &rest, &e), 0);
+    while (next_record(&rest, &record))
+        last = record;
+    ck_assert_msg(span_is(last, "late"), "the last one is %.*s", (int)last.len, last.ptr);
+    spool_close(&spool);
+}
+END_TEST
+
+START_TEST(what_one_that_outlives_its_instance_is_writing_to_stays_until_it_is_killed)
+{
+    plan.max_bytes = SMALL_BYTES;
+    struct spool before = opened();
+    pid_t stopped = start_append(1);
+    spool_close(&before);
+    begin_instance(false);
+    struct spool spool = opened();
+    for (int i = 0; i < 20; i++)
+        fill_segment(&spool);
+    ck_assert(has_segment(1));
+    end_append(stopped); /* and nobody clears what it has left */
+    fill_segment(&spool);
+    ck_assert(!has_segment(1));
     spool_close(&spool);
 }
 END_TEST
@@ -552,7 +672,7 @@ static struct span record_of(int writer, int number, char *text)
 static int write_records(int writer, uint64_t max_bytes)
 {
     static char text[RECORD_BYTES_MAX];
-    struct spool_plan own = plan_of(writer);
+    struct spool_plan own = plan;
     struct spool spool;
     own.max_bytes = max_bytes;
     if (spool_open(&own, &spool, NULL) != 0)
@@ -591,12 +711,12 @@ static void read_all(bool is_all_there, int next[WRITERS])
     static char text[RECORD_BYTES_MAX];
     for (int w = 0; w < WRITERS; w++)
         next[w] = is_all_there ? 0 : -1;
-    for (uint64_t n = 1; n <= shared->current; n++) {
+    for (uint64_t n = 1; n <= memory->current; n++) {
         struct span rest, record;
         if (!has_segment(n)) {
             ck_assert(!is_all_there ||
-                      n == shared->current); /* the last was full, and nothing came after it */
-            for (int w = 0; w < WRITERS && !is_all_there && n < shared->current; w++)
+                      n == memory->current); /* the last was full, and nothing came after it */
+            for (int w = 0; w < WRITERS && !is_all_there && n < memory->current; w++)
                 next[w] = -1;
             continue;
         }
@@ -616,7 +736,7 @@ START_TEST(records_of_many_writers_do_not_mix)
 {
     int next[WRITERS];
     write_by_all((uint64_t)1 << 30);
-    ck_assert_uint_eq(shared->current, 1);
+    ck_assert_uint_eq(memory->current, 1);
     read_all(true, next);
     for (int w = 0; w < WRITERS; w++)
         ck_assert_int_eq(next[w], RECORDS);
@@ -627,7 +747,7 @@ START_TEST(many_writers_lose_and_repeat_nothing_over_many_segments)
 {
     int next[WRITERS];
     write_by_all((uint64_t)64 << 20); /* room for all; segments of 8 MiB */
-    ck_assert_uint_ge(shared->current, 4);
+    ck_assert_uint_ge(memory->current, 4);
     read_all(true, next);
     for (int w = 0; w < WRITERS; w++)
         ck_assert_int_eq(next[w], RECORDS);
@@ -651,8 +771,8 @@ START_TEST(writers_that_are_killed_spoil_nothing_of_the_others)
         nanosleep(&a_moment, NULL);
         kill(children[WRITERS - 1], SIGKILL);
         ck_assert_int_eq(waitpid(children[WRITERS - 1], NULL, 0), children[WRITERS - 1]);
-        atomic_store(&shared->named[WRITERS - 1], 0); /* as the master does */
-        ck_assert(!has_segment(8));                   /* all is still there */
+        spool_shared_forget(&plan.shared, children[WRITERS - 1]); /* as the master does */
+        ck_assert(!has_segment(8));                               /* all is still there */
         for (int w = 0; w < WRITERS - 1; w++) {
             int status;
             if (children[w] == 0 || waitpid(children[w], &status, WNOHANG) != children[w])
@@ -667,7 +787,7 @@ START_TEST(writers_that_are_killed_spoil_nothing_of_the_others)
     }
     kill(children[WRITERS - 1], SIGKILL);
     waitpid(children[WRITERS - 1], NULL, 0);
-    for (uint64_t n = 1; n <= shared->current; n++) {
+    for (uint64_t n = 1; n <= memory->current; n++) {
         struct span rest, record;
         if (!has_segment(n))
             continue;
@@ -687,7 +807,7 @@ START_TEST(many_writers_stay_within_the_bound_and_keep_the_newest)
 {
     int next[WRITERS];
     write_by_all(SMALL_BYTES);
-    ck_assert_uint_ge(shared->current, 20);
+    ck_assert_uint_ge(memory->current, 20);
     ck_assert_uint_le(bytes_on_disk(), SMALL_BYTES + WRITERS * RECORD_BYTES_MAX);
     ck_assert(!has_segment(1));
     read_all(false, next);
@@ -695,8 +815,7 @@ START_TEST(many_writers_stay_within_the_bound_and_keep_the_newest)
     for (int w = 0; w < WRITERS; w++)
         finished += next[w] == RECORDS ? 1 : 0;
     ck_assert_int_ge(finished, 1); /* the last record of all is that of a writer's end */
-    for (int w = 0; w < WRITERS; w++)
-        ck_assert_uint_eq(shared->named[w], 0);
+    ck_assert(!is_anything_named());
 }
 END_TEST
 
@@ -759,6 +878,11 @@ int main(void)
     tcase_add_test(tcase, a_folder_that_is_removed_is_made_again);
     tcase_add_test(tcase, a_segment_that_is_removed_is_made_again);
     tcase_add_test(tcase, a_writer_that_was_killed_after_it_ended_a_segment_is_replaced_by_any_other);
+    tcase_add_loop_test(tcase, an_instance_goes_on_where_the_one_before_and_what_is_on_disk_end, 0,
+                        sizeof(resumptions) / sizeof(resumptions[0]));
+    tcase_add_test(tcase, an_instance_that_begins_says_whether_the_spool_is_read_and_has_room);
+    tcase_add_test(tcase, who_outlives_its_instance_appends_to_the_segment_of_the_next);
+    tcase_add_test(tcase, what_one_that_outlives_its_instance_is_writing_to_stays_until_it_is_killed);
     tcase_add_test(tcase, records_of_many_writers_do_not_mix);
     tcase_add_test(tcase, many_writers_lose_and_repeat_nothing_over_many_segments);
     tcase_add_test(tcase, writers_that_are_killed_spoil_nothing_of_the_others);

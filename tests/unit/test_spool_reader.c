@@ -19,17 +19,11 @@ enum { PATH_BYTES = 256, LINES_MAX = 64, SMALL_BYTES = 8 * 64 * 1024 };
 static char state_dir[PATH_BYTES];
 static struct arena *arena;
 static struct error e;
-static _Atomic uint64_t current, named, mine;
-static struct spool_room room;
 static struct spool_plan plan;
+static struct spool_memory *memory; /* of it */
+static _Atomic uint64_t *named;     /* by a process that writes */
 static struct spool_reader reader;
 static struct span lines[LINES_MAX];
-
-static bool is_named(const void *ctx, uint64_t segment)
-{
-    (void)ctx;
-    return segment == atomic_load(&named) || segment == atomic_load(&mine);
-}
 
 static void set_up(void)
 {
@@ -37,16 +31,13 @@ static void set_up(void)
     snprintf(state_dir, sizeof(state_dir), "%.200s/reader.XXXXXX", tmp != NULL ? tmp : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(state_dir));
     arena = arena_new();
-    current = 1;
-    named = mine = 0;
-    room = (struct spool_room){ .is_read = 1 };
-    plan = (struct spool_plan){ .state_dir = state_dir,
-                                .program = "prog",
-                                .max_bytes = SMALL_BYTES,
-                                .current = &current,
-                                .mine = &mine,
-                                .room = &room,
-                                .is_named = is_named };
+    plan = (struct spool_plan){
+        .state_dir = state_dir, .program = "prog", .max_bytes = SMALL_BYTES, .shared = spool_shared_alone()
+    };
+    memory = plan.shared.memory;
+    memory->current = 1;
+    memory->is_read = 1;
+    named = &memory->writers[7].segment;
     ck_assert_int_eq(file_make_dirs(arena_printf(arena, "%s/spool", state_dir), 0750, &e), 0);
     ck_assert_int_eq(spool_reader_open(&plan, "sink", &reader, &e), 0);
 }
@@ -62,6 +53,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 static void tear_down(void)
 {
     spool_reader_close(&reader);
+    spool_shared_close(&plan.shared);
     nftw(state_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     arena_free(arena);
 }
@@ -135,7 +127,7 @@ START_TEST(what_is_no_record_is_skipped_and_what_may_become_one_is_waited_for)
     put(1, row->content);
     if (row->is_finished) {
         put(2, "\n{\"next\":1}\n");
-        current = 2;
+        memory->current = 2;
     }
     const char *found = read_on();
     ck_assert_msg(strcmp(found, row->expected) == 0, "%s: \"%s\", expected \"%s\"", row->what, found,
@@ -241,7 +233,7 @@ START_TEST(a_new_reader_begins_with_the_oldest_segment)
     put(3, "\n{\"a\":3}\n");
     put(4, "\n{\"a\":4}\n");
     put(7, "\n{\"a\":7}\n");
-    current = 7;
+    memory->current = 7;
     ck_assert_str_eq(read_on(), "{\"a\":3} {\"a\":4} {\"a\":7}");
     ck_assert_uint_eq(reader.n_lost_segments, 2); /* the fifth and the sixth */
 }
@@ -281,12 +273,12 @@ START_TEST(a_segment_that_a_writer_names_is_not_left)
 {
     put(1, "\n{\"a\":1}\n");
     put(2, "\n{\"a\":2}\n");
-    current = 2;
-    named = 1;
+    memory->current = 2;
+    *named = 1;
     ck_assert_str_eq(read_on(), "{\"a\":1}");
     put(1, "\n{\"a\":\"late\"}\n");
     ck_assert_str_eq(read_on(), "{\"a\":\"late\"}");
-    named = 0;
+    *named = 0;
     ck_assert_str_eq(read_on(), "{\"a\":2}");
     ck_assert_uint_eq(reader.n_lost_segments, 0);
 }
@@ -295,10 +287,10 @@ END_TEST
 START_TEST(the_next_segment_is_awaited_where_it_is_not_made_yet)
 {
     put(1, "\n{\"a\":1}\n");
-    current = 2;
+    memory->current = 2;
     ck_assert_str_eq(read_on(), "{\"a\":1}");
     ck_assert_uint_eq(reader.passed.segment, 1);
-    current = 1; /* a new run continues the newest file that there is */
+    memory->current = 1; /* a new run continues the newest file that there is */
     put(1, "\n{\"a\":2}\n");
     reopen();
     ck_assert_str_eq(read_on(), "{\"a\":2}");
@@ -308,9 +300,9 @@ END_TEST
 START_TEST(nothing_is_read_before_it_is_known_which_segment_is_current)
 {
     put(1, "\n{\"a\":1}\n");
-    current = 0;
+    memory->current = 0;
     ck_assert_str_eq(read_on(), "");
-    current = 1;
+    memory->current = 1;
     ck_assert_str_eq(read_on(), "{\"a\":1}");
 }
 END_TEST
@@ -323,7 +315,7 @@ START_TEST(segments_that_are_gone_are_skipped_and_counted)
     ck_assert_int_eq(unlink(path_of(1)), 0);
     put(4, "\n{\"a\":4}\n");
     put(5, "\n{\"a\":5}\n");
-    current = 5;
+    memory->current = 5;
     reopen();
     ck_assert_str_eq(read_on(), "{\"a\":4} {\"a\":5}");
     ck_assert_uint_eq(reader.n_lost_segments, 3);
@@ -350,10 +342,10 @@ END_TEST
 START_TEST(a_cursor_ahead_of_writers_that_began_anew_goes_back)
 {
     put(9, "\n{\"a\":9}\n");
-    current = 9;
+    memory->current = 9;
     read_on();
     ck_assert_int_eq(unlink(path_of(9)), 0);
-    current = 1;
+    memory->current = 1;
     put(1, "\n{\"a\":1}\n");
     reopen();
     ck_assert_str_eq(read_on(), "{\"a\":1}");
@@ -372,13 +364,13 @@ START_TEST(what_is_passed_is_removed_except_for_what_is_named_and_the_newest)
     uint64_t bytes = 0;
     for (uint64_t i = 1; i <= 6; i++)
         put(i, "\n{\"a\":1}\n");
-    current = 7; /* which is not made yet */
-    named = 2;
+    memory->current = 7; /* which is not made yet */
+    *named = 2;
     ck_assert_int_eq(spool_remove_passed(&plan, 4, &bytes), 0);
     for (uint64_t i = 1; i <= 6; i++)
         ck_assert_msg(has_segment(i) == (i == 2 || i >= 4), "segment %llu", (unsigned long long)i);
     ck_assert_uint_eq(bytes, 4 * strlen("\n{\"a\":1}\n"));
-    named = 0;
+    *named = 0;
     ck_assert_int_eq(spool_remove_passed(&plan, 7, &bytes), 0);
     ck_assert(has_segment(6) && !has_segment(5) && !has_segment(2));
 }
@@ -389,7 +381,7 @@ START_TEST(nothing_is_removed_while_no_reader_knows_where_it_stands)
     uint64_t bytes;
     put(1, "\n{\"a\":1}\n");
     put(2, "\n{\"a\":1}\n");
-    current = 2;
+    memory->current = 2;
     ck_assert_int_eq(spool_remove_passed(&plan, 0, &bytes), 0);
     ck_assert(has_segment(1));
 }
@@ -411,7 +403,7 @@ START_TEST(while_somebody_reads_new_records_are_dropped_at_the_bound_and_old_one
 {
     struct spool spool;
     uint64_t bytes;
-    current = 0;
+    memory->current = 0;
     ck_assert_int_eq(spool_open(&plan, &spool, &e), 0);
     unsigned taken = append_until_dropped(&spool, 10000);
     ck_assert_uint_ge(taken, SMALL_BYTES / 1024 * 7 / 8);
@@ -442,7 +434,7 @@ START_TEST(a_full_spool_is_seen_as_full_from_the_start)
     memset(filler, '\n', sizeof(filler) - 1);
     for (uint64_t i = 1; i <= 9; i++)
         put(i, filler);
-    current = 0;
+    memory->current = 0;
     ck_assert_int_eq(spool_open(&plan, &spool, &e), 0);
     ck_assert_uint_eq(append_until_dropped(&spool, 1), 0);
     ck_assert(has_segment(1));
@@ -453,9 +445,9 @@ END_TEST
 START_TEST(without_a_reader_the_oldest_goes)
 {
     struct spool spool;
-    current = 0;
-    room.is_read = 0;
-    room.is_full = 1; /* means nothing then */
+    memory->current = 0;
+    memory->is_read = 0;
+    memory->is_full = 1; /* means nothing then */
     ck_assert_int_eq(spool_open(&plan, &spool, &e), 0);
     ck_assert_uint_eq(append_until_dropped(&spool, 2000), 2000);
     ck_assert(!has_segment(1));
