@@ -5,7 +5,7 @@ import json
 import secrets
 
 from fastcgi import FastCgiCall, connect
-from gateway import Gateway
+from gateway import Gateway, confinement
 from operator_shell import Database, Directory
 from processes import BROKEN, Process, program, wait_until
 
@@ -54,7 +54,7 @@ class Admin:
         self.token_file = gateway.folder / f"{name}.token"
         self.token_file.write_text(self.token + "\n")
         self.process = Process(
-            [program("llm-router-admin"), "--listen", f"unix:{self.socket}", *flags],
+            [*confinement("llm-router-admin"), program("llm-router-admin"), "--listen", f"unix:{self.socket}", *flags],
             gateway.environment() | {"LLM_ROUTER_ADMIN_TOKEN_FILE": str(self.token_file)} | (environment or {}),
             gateway.folder / f"{name}.log",
         )

@@ -6,6 +6,7 @@ refused there. systemd itself need not run; systemd-analyze says what its sets o
 
 import ctypes
 import errno
+import functools
 import os
 import subprocess
 import sys
@@ -30,15 +31,22 @@ def settings(unit):
     return [tuple(line.split("=", 1)) for line in lines if line and line[0] not in "#[" and "=" in line]
 
 
+@functools.cache
+def sets():
+    """The words of each of systemd's sets of calls, in one run of systemd-analyze."""
+    listed = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout
+    words = {}
+    for line in listed.splitlines():
+        if line.startswith("@"):
+            words[line] = inside = []
+        elif line.strip() and not line.strip().startswith("#"):
+            inside.append(line.strip())
+    return words
+
+
 def expand(name):
     """The calls that a set of systemd's has, with those of the sets in it."""
-    if not name.startswith("@"):
-        return {name}
-    listed = subprocess.run(
-        ["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True
-    ).stdout.splitlines()[1:]
-    words = [line.strip() for line in listed if line.strip() and not line.strip().startswith("#")]
-    return set().union(*(expand(word) for word in words))
+    return set().union(*(expand(word) for word in sets()[name])) if name.startswith("@") else {name}
 
 
 def allowed_calls(unit):

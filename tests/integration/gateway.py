@@ -30,9 +30,9 @@ def edited(path, edits):
     return text
 
 
-def confinement():
-    """What llm-router is run by under the filter of its systemd unit, where CONFINED is set."""
-    unit = ROOT / "lighttpd" / "llm-router.service"
+def confinement(name="llm-router"):
+    """What a program is run by under the filter of its systemd unit, where CONFINED is set."""
+    unit = ROOT / "lighttpd" / f"{name}.service"
     return [sys.executable, str(Path(__file__).parent / "confine.py"), str(unit)] if os.environ.get("CONFINED") else []
 
 
