@@ -2,9 +2,9 @@
 #
 # Variables: PORT, RUN_DIR, WORKERS, STORE=embedded|postgres (make run; PORT of make verification, too);
 # TESTS (make integration: pytest's arguments), FRONT_END (make integration: what stands in front, see
-# tests/README.md); FUZZ_SECONDS (make fuzz); PREFIX, UNIT_DIR, DOC_DIR, DESTDIR (make install); V=1 (show commands), CC, CFLAGS,
-# CC_FOR_BUILD (for what runs during the build), SANITIZE=1 (AddressSanitizer and UBSan, in a build
-# folder of its own).
+# tests/README.md); FUZZ_SECONDS (make fuzz); SOAK_REQUESTS (make soak); PREFIX, UNIT_DIR, DOC_DIR,
+# DESTDIR (make install); V=1 (show commands), CC, CFLAGS, CC_FOR_BUILD (for what runs during the build),
+# SANITIZE=1 (AddressSanitizer and UBSan, in a build folder of its own).
 
 PORT ?= 8080
 RUN_DIR ?= var/run
@@ -65,6 +65,7 @@ object = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAMS := $(BUILD)/llm-router $(BUILD)/llm-router-admin $(BUILD)/llm-routerctl
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SOURCES))
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard tests/bench/*.c)))
+SOAK_PROGRAMS := $(BUILD)/soak/callers $(BUILD)/bench/upstream $(BUILD)/bench/streams
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 C_FILES = $(sort $(shell find core fcgi adapters admin tests tools -name '*.[ch]'))
 
@@ -176,6 +177,10 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(BUILD)/libcore.a
 	@mkdir -p $(@D)
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lfcgi -o $@) # to compare with
 
+$(BUILD)/soak/%: $(BUILD)/tests/soak/%.o $(BUILD)/libcore.a
+	@mkdir -p $(@D)
+	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
+
 # One target, two programs: with libFuzzer, and with a loop over the files of a folder.
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
@@ -219,10 +224,13 @@ integration: packages-test programs ## through the web servers, with the officia
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md
 	@BUILD=$(BUILD) PORT=$(PORT) tests/integration/verification admin/VERIFICATION.md
 
-soak: packages-test programs ## crashes under load for ten minutes, and the rest of that kind, with figures: a quarter of an hour
-	@BUILD=$(BUILD) CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 UPGRADE_STREAMS=500 tests/integration/run -raP tests/integration/test_chaos.py \
-		tests/integration/test_overload.py tests/integration/test_plane.py \
-		tests/integration/test_upgrade.py
+soak: packages-test programs $(SOAK_PROGRAMS) ## as root: crashes under load, a million requests, 2,000 streams, with figures: half an hour
+	@failed=; export BUILD=$(BUILD); \
+	CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 UPGRADE_STREAMS=500 tests/integration/run -raP \
+		$(addprefix tests/integration/test_,chaos.py overload.py plane.py upgrade.py) || failed=1; \
+	tests/soak/streams || failed=1; \
+	tests/soak/million || failed=1; \
+	[ -z "$$failed" ]
 
 lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
 	@BUILD=$(BUILD) FLAGS='-std=c17 -I. -isystem $(GENERATED) -D_GNU_SOURCE $(WARNINGS)' tools/lint $(C_FILES)

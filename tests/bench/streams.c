@@ -23,7 +23,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 
-enum { STREAMS_MAX = 1024, REQUEST_BYTES = 16 * 1024, PATIENCE_MS = 10000 };
+enum { STREAMS_MAX = 4096, REQUEST_BYTES = 16 * 1024, PATIENCE_MS = 10000 };
 
 struct stream {
     int fd;

@@ -7,7 +7,8 @@
  * Listens on a free loopback port and writes it to PORT_FILE. A body that says
  * "stream":true gets CHUNKS chunks, the first at once and then one every
  * INTERVAL_US; each one's content is "@TIME@", the monotonic clock in
- * microseconds when it was written, for streams.c on the same machine.
+ * microseconds when it was written, for streams.c on the same machine. A body that
+ * says "user":"patient" is answered one INTERVAL_US later than others.
  *
  * Speech is silence, a second of 24 kHz and 16 bits for each character of the input,
  * as fast as it is taken. No head and no length of a chunk has its byte, which is 0.
@@ -43,8 +44,9 @@ enum {
 struct peer {
     struct buf in, out;
     bool closes;          /* after the reply */
+    bool is_late;         /* its plain reply is due, and not yet written */
     unsigned chunks_left; /* of the stream under way */
-    uint64_t due_us;      /* of its next chunk */
+    uint64_t due_us;      /* of its next chunk, or of the plain reply */
     size_t speech_left;   /* bytes of the speech under way */
 };
 
@@ -115,30 +117,44 @@ static void answer_speech(struct peer *peer, const char *body)
     append_speech(peer);
 }
 
+static const char *connection_of(const struct peer *peer)
+{
+    return peer->closes ? "close" : "keep-alive";
+}
+
+static void append_plain(struct peer *peer)
+{
+    peer->is_late = false;
+    buf_printf(&peer->out,
+               "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+               "Connection: %s\r\n\r\n%s",
+               sizeof(bench_reply) - 1, connection_of(peer), bench_reply);
+}
+
 static void answer(struct peer *peer, const char *body)
 {
-    const char *connection = peer->closes ? "close" : "keep-alive";
+    uint64_t wait_us = strstr(body, "\"user\":\"patient\"") == NULL ? 0 : interval_us;
 
+    peer->due_us = clock_monotonic_us() + wait_us;
     if (strstr(body, "\"stream\":true") == NULL) {
-        buf_printf(&peer->out,
-                   "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
-                   "Connection: %s\r\n\r\n%s",
-                   sizeof(bench_reply) - 1, connection, bench_reply);
+        peer->is_late = wait_us > 0;
+        if (!peer->is_late)
+            append_plain(peer);
         return;
     }
     buf_printf(&peer->out,
                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
                "Connection: %s\r\n\r\n",
-               connection);
+               connection_of(peer));
     peer->chunks_left = chunks_per_stream;
-    peer->due_us = clock_monotonic_us();
-    append_next(peer);
+    if (wait_us == 0)
+        append_next(peer);
 }
 
 /* Answers the request at the front of what was read, if it is whole. */
 static bool take_request(struct peer *peer)
 {
-    if (peer->in.len == 0 || peer->chunks_left > 0 || peer->speech_left > 0)
+    if (peer->in.len == 0 || peer->is_late || peer->chunks_left > 0 || peer->speech_left > 0)
         return false;
     buf_append_char(&peer->in, '\0'); /* for strstr; taken back below */
     peer->in.len--;
@@ -173,7 +189,7 @@ static bool flush(int fd, struct peer *peer)
         if (peer->out.len == 0 && peer->speech_left > 0)
             append_speech(peer);
     }
-    return peer->chunks_left > 0 || !peer->closes;
+    return peer->is_late || peer->chunks_left > 0 || !peer->closes;
 }
 
 static bool read_all(int fd, struct peer *peer)
@@ -217,23 +233,26 @@ static void accept_all(int listener, int poll_fd)
     }
 }
 
-/* Writes the chunks that are due; returns the milliseconds until the next, or -1. */
+/* Writes what is due; returns the milliseconds until the next, or -1. */
 static int stream_on(void)
 {
     uint64_t now = clock_monotonic_us(), next = UINT64_MAX;
 
     for (int fd = 0; fd < peers_end; fd++) {
         struct peer *peer = peers[fd];
-        if (peer == NULL || peer->chunks_left == 0)
+        if (peer == NULL || (!peer->is_late && peer->chunks_left == 0))
             continue;
         if (peer->due_us <= now) {
-            append_next(peer);
+            if (peer->is_late)
+                append_plain(peer);
+            else
+                append_next(peer);
             if (!flush(fd, peer)) {
                 forget(fd);
                 continue;
             }
         }
-        if (peer->chunks_left > 0 && peer->due_us < next)
+        if ((peer->is_late || peer->chunks_left > 0) && peer->due_us < next)
             next = peer->due_us;
     }
     if (next == UINT64_MAX)
