@@ -16,7 +16,7 @@
 
 enum {
     YOUNG_US = 1000 * 1000,      /* a child that dies younger is not started again at once */
-    DELAY_FIRST_US = 100 * 1000, /* doubled with each such death */
+    DELAY_FIRST_US = 100 * 1000, /* doubled with each such death, and with each fork that fails */
     DELAY_MAX_US = 5000 * 1000,
     LOOK_US = 1000 * 1000, /* at requests that may have passed their limit */
     RELIEF_US = 20 * 1000, /* at new workers, while old ones wait to be relieved */
@@ -81,6 +81,20 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
     exit(child->role->run(&process));
 }
 
+static uint64_t next_delay_us(uint64_t delay_us)
+{
+    if (delay_us == 0)
+        return DELAY_FIRST_US;
+    return delay_us < DELAY_MAX_US / 2 ? delay_us * 2 : DELAY_MAX_US;
+}
+
+/* What one child lacks, processes or memory, the next one lacks as well: after a fork that
+ * failed none is tried for a while. */
+static bool may_start(const struct master *m, uint64_t now)
+{
+    return m->start_at_us <= now;
+}
+
 static void start(struct master *m, struct child *child)
 {
     pid_t master_pid = getpid();
@@ -90,10 +104,13 @@ static void start(struct master *m, struct child *child)
     if (pid == 0)
         child_main(m, child, master_pid);
     if (pid < 0) {
-        log_line(LOG_ERROR, "fork_failed", "%s", strerror(errno));
-        child->start_at_us = child->started_us + DELAY_MAX_US;
+        m->start_delay_us = next_delay_us(m->start_delay_us);
+        m->start_at_us = child->started_us + m->start_delay_us;
+        log_line(LOG_ERROR, "fork_failed", "%s; tried again in %llu ms", strerror(errno),
+                 (unsigned long long)(m->start_delay_us / US_PER_MS));
         return;
     }
+    m->start_delay_us = m->start_at_us = 0;
     child->pid = pid;
     if (child->record != NULL)
         atomic_store_explicit(&child->record->pid, pid, memory_order_release);
@@ -198,12 +215,13 @@ void children_keep(struct master *m)
         if (child->pid > 0 || child->start_at_us > now)
             continue;
         child->start_at_us = 0;
-        if (child->role != NULL)
+        if (child->role != NULL && may_start(m, now))
             start(m, child);
     }
     struct counts counts = count_workers(m, now);
     unsigned wanted = decide(m, &counts, now);
-    for (unsigned n = counts.mine + counts.owed; n < wanted && (child = find_place(m, now)) != NULL; n++)
+    for (unsigned n = counts.mine + counts.owed;
+         n < wanted && may_start(m, now) && (child = find_place(m, now)) != NULL; n++)
         start(m, child);
     for (unsigned n = counts.mine + counts.owed; n > wanted && (child = find_leaver(m, false)) != NULL; n--)
         tell_to_leave(m, child);
@@ -316,9 +334,7 @@ static void brake(struct child *child, bool is_expected, uint64_t now)
     if (is_expected || child->is_old || child->is_leaving || now - child->started_us >= YOUNG_US)
         child->delay_us = 0;
     else
-        child->delay_us = child->delay_us == 0 ? DELAY_FIRST_US : child->delay_us * 2;
-    if (child->delay_us > DELAY_MAX_US)
-        child->delay_us = DELAY_MAX_US;
+        child->delay_us = next_delay_us(child->delay_us);
     child->start_at_us = child->delay_us > 0 ? now + child->delay_us : 0;
 }
 
@@ -424,6 +440,8 @@ uint64_t children_due_us(const struct master *m)
         else if (child->is_old && m->phase == RUNNING)
             due = earlier(due, now + RELIEF_US);
     }
+    if (m->phase == RUNNING && m->start_at_us > now)
+        due = earlier(due, m->start_at_us);
     const struct pool_policy policy = engine_pool(m->settings);
     bool needs_looks = m->phase == RUNNING && pool_needs_looks(&policy, (unsigned)workers_running(m));
     needs_looks = needs_looks || m->settings->slow_request_ms > 0 || m->settings->request_limit_ms > 0;

@@ -53,6 +53,8 @@ struct master {
     bool is_ready_told;      /* the supervisor knows that we serve */
     uint64_t watchdog_us;    /* how often it wants to hear of us; 0: never */
     uint64_t watchdog_at_us; /* when it is to hear next */
+    uint64_t start_at_us;    /* no child is started before: a fork has failed */
+    uint64_t start_delay_us; /* so long was that put off; 0: the last one succeeded */
     sigset_t handled;
     int pidfile;
     int secrets; /* see environment_seal_kept */

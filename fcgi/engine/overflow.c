@@ -46,6 +46,7 @@ struct overflow {
     bool has_meter;
     struct shedding shedding;
     int epoll, timer;
+    bool is_health_resting; /* the health socket is not looked at until the next tick */
     struct peer *peers;
     size_t n_peers, peers_max;
     unsigned next_nudge; /* slot of the worker that is signalled next */
@@ -150,6 +151,14 @@ static bool receive(struct overflow *o, struct peer *peer)
     }
 }
 
+static void rest_health(struct overflow *o, bool is_resting)
+{
+    struct epoll_event wanted = { .events = is_resting ? 0 : EPOLLIN, .data.ptr = &tag_health };
+    if (o->is_health_resting != is_resting)
+        epoll_ctl(o->epoll, EPOLL_CTL_MOD, o->process->health->fd, &wanted);
+    o->is_health_resting = is_resting;
+}
+
 static void accept_health(struct overflow *o)
 {
     int fd;
@@ -159,6 +168,9 @@ static void accept_health(struct overflow *o)
         else
             close(fd); /* left where it is, it would not let us sleep */
     }
+    /* Out of descriptors or memory, of the system's if not of ours: until the next tick. */
+    if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+        rest_health(o, true);
 }
 
 static void shed(struct overflow *o)
@@ -238,6 +250,7 @@ static void tick(struct overflow *o)
     if (read(o->timer, &ticks, sizeof(ticks)) != (ssize_t)sizeof(ticks))
         return;
     end_late_peers(o);
+    rest_health(o, false);
     if (engine_is_stopping())
         return; /* who waits is served by the workers, or the successor's */
     uint64_t accepted = atomic_load_explicit(&mapping->accepted, memory_order_relaxed);

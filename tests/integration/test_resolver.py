@@ -1,14 +1,13 @@
 """A resolver that stalls holds up nobody: no clock, no worker, no departure."""
 
-import os
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 import chat
-from processes import asan_options, wait_until
+from preloaded import preload
+from processes import wait_until
 from scripts import answer
 from test_deadlines import Timed, reasons
 from tree import Tree, elsewhere, hostile, model
@@ -33,19 +32,14 @@ TREE = Tree(
 
 @pytest.fixture(scope="session")
 def resolver(tmp_path_factory):
-    """The library, built by the compiler of the machine."""
-    library = tmp_path_factory.mktemp("resolver") / "stalling_resolver.so"
-    source = Path(__file__).parent / "stalling_resolver.c"
-    compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source], check=True)
-    return library
+    """The environment in which the router has it."""
+    return preload("stalling_resolver", tmp_path_factory.mktemp("resolver"))
 
 
 @pytest.fixture
 def gateway(start_gateway, resolver):
     """One worker, so that what holds it up holds everybody up."""
-    environment = {"LD_PRELOAD": str(resolver)} | asan_options("verify_asan_link_order=0")
-    gateway = start_gateway(TREE, workers=1, router_environment=environment)
+    gateway = start_gateway(TREE, workers=1, router_environment=resolver)
     for name, _, _ in TREE.models:
         gateway.script(name, "k", answer(200, chat.completion()))
     return gateway
