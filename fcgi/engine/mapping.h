@@ -122,6 +122,7 @@ struct mapping {
     _Atomic uint32_t is_resting;            /* there are no workers because nobody came; master */
     _Alignas(64) struct memo memo;          /* any */
     struct admit_shared admit;              /* workers */
+    struct pools_shared pools;              /* workers */
     struct telemetry telemetry;             /* any; its directory of blocks: the keeper */
     struct scoreboard_record workers[];
 };

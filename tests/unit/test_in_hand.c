@@ -158,7 +158,7 @@ START_TEST(one_of_which_nothing_is_known_has_nothing_of_the_one_before)
     event.model = span_cstr("model-of-it");
     in_hand_note(record, &event);
     scoreboard_begin_request(record);
-    in_hand_append_death(&settings, mapping, 0, record);
+    in_hand_append_death(&shared, mapping, 0, record);
     const char *text = spooled();
     ck_assert_msg(strstr(text, "\"end\":\"worker_died\"") != NULL, "%s", text);
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
