@@ -1,6 +1,7 @@
 """What may stand in front of llm-router, and what each of them cannot do."""
 
 import fnmatch
+import functools
 import os
 import signal
 import sys
@@ -11,8 +12,8 @@ import pytest
 from cgi_program import CgiCall
 from fastcgi import FastCgiCall, meta_variables
 from gateway import Gateway
-from processes import BROKEN, ROOT, Process, program, wait_until
-from web_servers import ApacheGateway, CaddyGateway, NginxGateway
+from processes import BROKEN, program, wait_until
+from web_servers import FRONT_END, WEB_SERVERS, LighttpdOfCgi, LighttpdThatStarts
 
 
 class SpawnedGateway(Gateway):
@@ -68,10 +69,12 @@ class ActivatedGateway(SpawnedGateway):
 class BinPathGateway(Gateway):
     """Started by lighttpd, with the configuration that is shipped."""
 
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, web_server=LighttpdThatStarts, **options)
+
     def start(self):
-        command = ["lighttpd", "-D", "-f", str(ROOT / "lighttpd" / "bin-path.conf")]
         environment = self.environment() | {"LLM_ROUTER_PROGRAM": program("llm-router")}
-        self.router = self.web_server = Process(command, environment, self.folder / "lighttpd.log")
+        self.router = self.web_server = self.front.start(environment)
         wait_until(self._is_ready, "/readyz answers 200")
 
     def reload(self):
@@ -113,12 +116,11 @@ class LoneCgiGateway(CgiGateway):
 class LighttpdCgiGateway(LoneCgiGateway):
     """As a CGI program of lighttpd's, with the configuration that is shipped."""
 
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, web_server=LighttpdOfCgi, **options)
+
     def start(self):
-        self.web_server = Process(
-            ["lighttpd", "-D", "-f", str(ROOT / "lighttpd" / "cgi.conf")],
-            self.environment() | {"LLM_ROUTER_PROGRAM": program("llm-router")},
-            self.folder / "lighttpd.log",
-        )
+        self.web_server = self.front.start(self.environment() | {"LLM_ROUTER_PROGRAM": program("llm-router")})
         wait_until(self._answers, "/llm-router/livez answers")
 
     def _answers(self):
@@ -134,6 +136,10 @@ class LighttpdCgiGateway(LoneCgiGateway):
     @property
     def log(self):
         return self.web_server.log  # where CGI programs of lighttpd's write, unless it has a log file
+
+
+def behind(web_server):
+    return functools.partial(Gateway, web_server=WEB_SERVERS[web_server])
 
 
 class FrontEnd:
@@ -169,14 +175,14 @@ CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had n
 
 FRONT_ENDS = {
     "lighttpd": FrontEnd(
-        Gateway, {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"}
+        behind("lighttpd"), {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"}
     ),
     "nginx": FrontEnd(
-        NginxGateway,
+        behind("nginx"),
         dict.fromkeys(OF_A_KILLED_WORKER, "a connection that ends is the reply's end"),
     ),
     "Apache": FrontEnd(
-        ApacheGateway,
+        behind("Apache"),
         {
             "test_an_upload_that_is_slow_holds_no_worker": "mod_proxy_fcgi connects when it has the head",
             HALF_CLOSED: SERVES_ON,
@@ -185,7 +191,7 @@ FRONT_ENDS = {
         },
     ),
     "Caddy": FrontEnd(
-        CaddyGateway,
+        behind("Caddy"),
         dict.fromkeys((*OF_A_KILLED_WORKER, *OF_A_BROKEN_REPLY), CADDY_ENDS_WELL)
         | {
             "test_a_media_type_that_is_none_is_not_passed_on[a refusal*": "it makes one up",
@@ -207,16 +213,11 @@ FRONT_ENDS = {
     ),
 }
 
-WEB_SERVERS = ("lighttpd", "nginx", "Apache", "Caddy")
-
-# Whom FRONT_END names stands in front of every test that does not choose for itself.
-CHOSEN = os.environ.get("FRONT_END", "lighttpd")
-assert CHOSEN in FRONT_ENDS, f"FRONT_END is {CHOSEN!r}, but must be one of {list(FRONT_ENDS)}"
+CHOSEN = next((name for name in FRONT_ENDS if name.lower() == FRONT_END), None)
+assert CHOSEN, f"FRONT_END is {FRONT_END!r}, but must be one of {list(FRONT_ENDS)}"
 
 # The files whose results can depend on the web server: each of their tests that uses `gateway` runs behind each.
 BEHIND_EACH = {"test_departures.py", "test_endings.py", "test_openai_sdk.py", "test_web_servers.py", "test_web_servers_tls.py"}
-
-
 FIXTURES = ("session_gateway", "module_gateway", "front_end")  # whose parameter is the front end
 
 
@@ -225,16 +226,18 @@ def parametrize(metafunc):
     name = Path(metafunc.module.__file__).name
     if "session_gateway" in metafunc.fixturenames and name in BEHIND_EACH and "FRONT_END" not in os.environ:
         only = metafunc.definition.get_closest_marker("behind")
-        metafunc.parametrize("session_gateway", only.args if only else WEB_SERVERS, indirect=True, scope="session")
+        metafunc.parametrize("session_gateway", only.args if only else tuple(WEB_SERVERS), indirect=True, scope="session")
+
 
 
 def front_end_of(item):
-    """None: the test chooses for itself."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    for fixture in FIXTURES:
-        if fixture in parameters:
-            return parameters[fixture]
-    return CHOSEN if {"session_gateway", "start_gateway"} & set(item.fixturenames) else None
+    """What stands in front of the test's gateways; None: it has none that goes through CHOSEN."""
+    for fixture in FIXTURES if hasattr(item, "callspec") else ():
+        if fixture in item.callspec.params:
+            return item.callspec.params[fixture]
+    if CHOSEN in WEB_SERVERS or {"session_gateway", "start_gateway"} & set(item.fixturenames):
+        return CHOSEN
+    return None
 
 
 def expect_failures(item):

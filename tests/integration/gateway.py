@@ -1,4 +1,4 @@
-"""A whole gateway on a private folder: llm-router behind lighttpd, its routing
+"""A whole gateway on a private folder: llm-router behind a web server, its routing
 tree, and a client."""
 
 import json
@@ -14,20 +14,12 @@ from fastcgi import connect
 import speech
 import transcripts
 from http_client import Call, format_request
-from processes import BROKEN, ROOT, KeptPort, Process, program, wait_until
+from processes import BROKEN, ROOT, Process, program, wait_until
 from spool import Spool
 from tree import KeyRing, elsewhere, model, render
+from web_servers import CHOSEN_WEB_SERVER
 
 MOUNTS = ("/v1", "/api/v1/openai")
-
-
-def edited(path, edits):
-    """The text of a file, with these replacements, (text, other), each of which has something to replace."""
-    text = path.read_text()
-    for before, after in edits:
-        assert before in text, f"{path.name} has no {before!r}"
-        text = text.replace(before, str(after))
-    return text
 
 
 def confinement(name="llm-router"):
@@ -46,30 +38,28 @@ class Gateway:
         flags=(),
         caller_auth="keys",
         router_environment=None,
-        lighttpd_conf=ROOT / "lighttpd" / "lighttpd.conf",
+        web_server=CHOSEN_WEB_SERVER,
         edits=(),
         nofile=None,
         servers=None,
         peer=None,
     ):
-        """edits: what is another in the web server's configuration than in what is shipped, as (text, other).
+        """web_server, edits: what stands in front (web_servers.py).
         servers: DATABASE_URL and so on, where the store is not the state directory.
         peer: another gateway on the same store, whose master key and caller are ours too."""
         self.folder = folder
         self.upstream = upstream
-        self.run_dir = self._choose_run_dir()
+        self.front = web_server(folder, edits)
+        self.port = self.front.port
+        self.run_dir = self.front.run_dir
         self.state_dir = folder / "state"
         self._base_urls = base_urls
         self._flags = ["--workers", str(workers), "--caller-auth", caller_auth, *flags]
         self._router_environment = router_environment or {}  # besides environment(); None takes one away
-        self._lighttpd_conf = lighttpd_conf
-        self._edits = edits
         self._nofile = nofile  # the soft limit of file descriptors of llm-router
         self._servers = servers or {}
         self._generation = 0
-        self._kept_port = KeptPort()
-        self.port = self._kept_port.number
-        for path in (self.run_dir, self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
+        for path in (self.run_dir / "www", self.state_dir, self.state_dir / "configkv"):
             path.mkdir(mode=0o700)
         self.master_key_file = folder / "master.key"
         self.master_key = peer.master_key if peer else self.ctl("keygen").strip()
@@ -79,17 +69,6 @@ class Gateway:
         self.spool = Spool(self.state_dir)
         self.router = None
         self.web_server = None
-
-    def _choose_run_dir(self):
-        return self.folder / "run"
-
-    @property
-    def second_run_dir(self):
-        """Where the web server looks for a second instance."""
-        return self.run_dir.with_name(f"{self.run_dir.name}-2")
-
-    def give_to_web_server(self, path):
-        """Lets the web server into a folder, where it is another user."""
 
     # Programs
 
@@ -119,15 +98,8 @@ class Gateway:
         self.start_router()
         # Where nobody was at its first connect, lighttpd does not look again for a second or two.
         wait_until(self._takes_probes, "llm-router listens")
-        self.web_server = self._start_web_server()
+        self.web_server = self.front.start(self.environment())
         wait_until(self._is_ready, "/readyz answers 200")
-
-    def _start_web_server(self):
-        conf = self._lighttpd_conf
-        if self._edits:
-            conf = self.folder / "lighttpd.conf"
-            conf.write_text(edited(self._lighttpd_conf, self._edits))
-        return Process(["lighttpd", "-D", "-f", str(conf)], self.environment(), self.folder / "lighttpd.log")
 
     def start_router(self):
         environment = self.environment() | self._router_environment
@@ -164,7 +136,7 @@ class Gateway:
         finally:
             if self.router is not None:
                 self.router.stop()
-            self._kept_port.close()
+            self.front.close()
 
     def assert_unbroken(self):
         """No sanitizer's words, and no crashed worker, since the last call."""

@@ -187,11 +187,11 @@ def _callers(gateway, count):
 
 def _start_second(gateway):
     """Another instance with the same configuration and a run directory of its own."""
-    run_dir, state_dir = gateway.second_run_dir, gateway.folder / "state-2"
+    run_dir, state_dir = gateway.front.second_run_dir, gateway.folder / "state-2"
     run_dir.mkdir(exist_ok=True)
     if not state_dir.exists():
         shutil.copytree(gateway.state_dir / "configkv", state_dir / "configkv")
-    gateway.give_to_web_server(run_dir)
+    gateway.front.admit_to(run_dir)
     second = Process(
         [program("llm-router"), "--listen", f"unix:{run_dir}/llm-router.sock", "--workers", "4"],
         gateway.environment() | {"LLM_ROUTER_RUN_DIR": str(run_dir), "LLM_ROUTER_STATE_DIR": str(state_dir)},

@@ -40,8 +40,8 @@ class Secure:
 
 @pytest.fixture
 def secure(gateway, tmp_path):
-    if hasattr(gateway, "tls_port"):
-        yield Secure(gateway, gateway.tls_port.number, gateway.authority)
+    if hasattr(gateway.front, "tls_port"):
+        yield Secure(gateway, gateway.front.tls_port, gateway.front.authority)
         return
     port, authority = KeptPort(), Authority(tmp_path, "front")
     certificate = str(authority.server_file())

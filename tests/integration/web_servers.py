@@ -1,5 +1,5 @@
-"""The same gateway behind other web servers than lighttpd: each with the configuration that is shipped,
-at a place of the test's, under the smallest main configuration that the server starts with."""
+"""The web servers that stand in front of a gateway: each with the configuration that is shipped, at a place
+of the test's, under the smallest main configuration that the server starts with."""
 
 import grp
 import os
@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 from authority import Authority
-from gateway import Gateway, edited
 from processes import ROOT, KeptPort, Process
 
 SHIPPED = ROOT / "lighttpd"
@@ -27,22 +26,87 @@ REWRITTEN = {
 CALLER = {"x-forwarded-for": "192.0.2.7"}
 
 
-class WebServerGateway(Gateway):
-    """Its run directory gives sockets the web server's group, where that is another user."""
+def edited(path, edits):
+    """The text of a file, with these replacements, (text, other), each of which has something to replace."""
+    text = path.read_text()
+    for before, after in edits:
+        assert before in text, f"{path.name} has no {before!r}"
+        text = text.replace(before, str(after))
+    return text
+
+
+class WebServer:
+    """One in front of a gateway, whose folder this is, and for whom it chooses port and run directory.
+    edits: what is another in its configuration than in what is shipped, as (text, other)."""
 
     shipped = ""  # the name of the configuration
 
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self.tls_port = KeptPort()
-        self.server_folder = self.run_dir.parent / "server"
-        self.server_folder.mkdir()
-        self.authority = Authority(self.server_folder, "front")
-        self.certificate = self.authority.server_file()
-        for path in (self.run_dir, self.certificate, self.server_folder):
-            self.give_to_web_server(path)
+    def __init__(self, folder, edits=()):
+        self._folder = folder
+        self._edits = edits
+        self._kept_port = KeptPort()
+        self.port = self._kept_port.number
+        self.run_dir = self._choose_run_dir()
+        self.run_dir.mkdir(mode=0o700)
 
-    def give_to_web_server(self, path):
+    @property
+    def second_run_dir(self):
+        """Where it looks for a second instance."""
+        return self.run_dir.with_name(f"{self.run_dir.name}-2")
+
+    def admit_to(self, path):
+        """Lets the web server into a file or a folder, where it is another user."""
+
+    def start(self, environment):
+        """Its process. environment: the gateway's."""
+        raise NotImplementedError
+
+    def close(self):
+        """When it has ended."""
+        self._kept_port.close()
+
+    def _choose_run_dir(self):
+        return self._folder / "run"
+
+
+class Lighttpd(WebServer):
+    """Of the user who runs the tests; TLS is another configuration's matter."""
+
+    shipped = "lighttpd.conf"
+
+    def start(self, environment):
+        conf = SHIPPED / self.shipped
+        if self._edits:
+            conf = self._folder / self.shipped
+            conf.write_text(edited(SHIPPED / self.shipped, self._edits))
+        return Process(["lighttpd", "-D", "-f", str(conf)], environment, self._folder / "lighttpd.log")
+
+
+class LighttpdThatStarts(Lighttpd):
+    """llm-router, and ends it again."""
+
+    shipped = "bin-path.conf"
+
+
+class LighttpdOfCgi(Lighttpd):
+    shipped = "cgi.conf"
+
+
+class ForeignServer(WebServer):
+    """One with a user of its own, if root starts it: the run directory gives sockets the group of that user."""
+
+    def __init__(self, folder, edits=()):
+        super().__init__(folder, edits)
+        self._kept_tls_port = KeptPort()
+        self.tls_port = self._kept_tls_port.number
+        self.folder = self.run_dir.parent / "server"
+        self.folder.mkdir(mode=0o700)
+        self.authority = Authority(self.folder, "front")
+        self.certificate = self.authority.server_file()
+        for path in (self.run_dir, self.certificate, self.folder):
+            self.admit_to(path)
+
+    def admit_to(self, path):
         if IS_ROOT:
             os.chown(path, -1, grp.getgrnam(USER).gr_gid)
             path.chmod(0o2770 if path.is_dir() else 0o640)
@@ -62,23 +126,23 @@ class WebServerGateway(Gateway):
         """The shipped configuration, here."""
         return self._write(self.shipped, edited(SHIPPED / self.shipped, (*self._edits, *self.places())))
 
-    def _run(self, command, **environment):
-        return Process(command, self.environment() | environment, self.folder / "server.log")
+    def _run(self, command, environment):
+        return Process(command, environment, self._folder / "server.log")
 
     def _write(self, name, text):
-        path = self.server_folder / name
+        path = self.folder / name
         path.write_text(text)
         path.chmod(0o644)
         return path
 
-    def stop(self):
-        super().stop()
-        self.tls_port.close()
+    def close(self):
+        super().close()
+        self._kept_tls_port.close()
         if IS_ROOT:
             shutil.rmtree(self._place)
 
 
-class NginxGateway(WebServerGateway):
+class Nginx(ForeignServer):
     shipped = "nginx.conf"
 
     def places(self):
@@ -86,21 +150,21 @@ class NginxGateway(WebServerGateway):
             ("/run/llm-router/", f"{self.run_dir}/"),
             ("/run/llm-router-2/", f"{self.second_run_dir}/"),
             ("listen 127.0.0.1:8080;", f"listen 127.0.0.1:{self.port};"),
-            ("listen 443 ", f"listen 127.0.0.1:{self.tls_port.number} "),
+            ("listen 443 ", f"listen 127.0.0.1:{self.tls_port} "),
             ("/etc/ssl/certs/llm-router.pem", self.certificate),
             ("/etc/ssl/private/llm-router.key", self.certificate),
         )
 
-    def _start_web_server(self):
+    def start(self, environment):
         temporary = "\n".join(
-            f"    {kind}_temp_path {self.server_folder}/{kind};"
+            f"    {kind}_temp_path {self.folder}/{kind};"
             for kind in ("client_body", "fastcgi", "proxy", "scgi", "uwsgi")
         )
         main = self._write("main.conf", f"""
 {f"user {USER};" if IS_ROOT else ""}
 worker_processes 2;
 daemon off;
-pid {self.server_folder}/nginx.pid;
+pid {self.folder}/nginx.pid;
 error_log stderr;
 events {{ worker_connections 1024; }}
 http {{
@@ -109,10 +173,10 @@ http {{
     include {self.site()};
 }}
 """)
-        return self._run(["nginx", "-e", "stderr", "-c", str(main)])
+        return self._run(["nginx", "-e", "stderr", "-c", str(main)], environment)
 
 
-class ApacheGateway(WebServerGateway):
+class Apache(ForeignServer):
     shipped = "apache.conf"
     modules = (
         "mpm_event remoteip authz_core authz_host env setenvif socache_shmcb slotmem_shm proxy proxy_fcgi proxy_balancer lbmethod_byrequests "
@@ -124,19 +188,19 @@ class ApacheGateway(WebServerGateway):
             ("/run/llm-router/", f"{self.run_dir}/"),
             ("/run/llm-router-2/", f"{self.second_run_dir}/"),
             ("127.0.0.1:8080", f"127.0.0.1:{self.port}"),
-            ("Listen 443", f"Listen 127.0.0.1:{self.tls_port.number}"),
-            ("*:443", f"*:{self.tls_port.number}"),
+            ("Listen 443", f"Listen 127.0.0.1:{self.tls_port}"),
+            ("*:443", f"*:{self.tls_port}"),
             ("/etc/ssl/certs/llm-router.pem", self.certificate),
             ("/etc/ssl/private/llm-router.key", self.certificate),
         )
 
-    def _start_web_server(self):
+    def start(self, environment):
         loads = "\n".join(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in self.modules)
         main = self._write("main.conf", f"""
-ServerRoot {self.server_folder}
+ServerRoot {self.folder}
 ServerName localhost
-DefaultRuntimeDir {self.server_folder}
-PidFile {self.server_folder}/apache.pid
+DefaultRuntimeDir {self.folder}
+PidFile {self.folder}/apache.pid
 ErrorLog /dev/stderr
 LogLevel warn
 KeepAliveTimeout 250ms
@@ -145,10 +209,10 @@ KeepAliveTimeout 250ms
 {f"Group {USER}" if IS_ROOT else ""}
 Include {self.site()}
 """)
-        return self._run(["apache2", "-D", "FOREGROUND", "-f", str(main)])
+        return self._run(["apache2", "-D", "FOREGROUND", "-f", str(main)], environment)
 
 
-class CaddyGateway(WebServerGateway):
+class Caddy(ForeignServer):
     shipped = "Caddyfile"
 
     def places(self):
@@ -157,23 +221,29 @@ class CaddyGateway(WebServerGateway):
             ("unix//run/llm-router-2/", f"unix/{self.second_run_dir}/"),
             ("http://:8080", f"http://:{self.port}"),
             ("127.0.0.1 8080", f"127.0.0.1 {self.port}"),
-            ("https://llm.example.org", f"https://127.0.0.1:{self.tls_port.number}"),
-            ("192.0.2.1 443", f"127.0.0.1 {self.tls_port.number}"),
+            ("https://llm.example.org", f"https://127.0.0.1:{self.tls_port}"),
+            ("192.0.2.1 443", f"127.0.0.1 {self.tls_port}"),
             ("/etc/ssl/certs/llm-router.pem", self.certificate),
             ("/etc/ssl/private/llm-router.key", self.certificate),
         )
 
-    def _start_web_server(self):
+    def start(self, environment):
         main = self._write("main", f"""
 {{
 	admin off
 	auto_https disable_redirects
 	grace_period 1s
-	storage file_system {self.server_folder}
+	storage file_system {self.folder}
 }}
 import {self.site()}
 """)
         as_user = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups"] if IS_ROOT else []
-        return self._run(
-            [*as_user, "caddy", "run", "--adapter", "caddyfile", "--config", str(main)], HOME=str(self.server_folder)
-        )
+        command = [*as_user, "caddy", "run", "--adapter", "caddyfile", "--config", str(main)]
+        return self._run(command, environment | {"HOME": str(self.folder)})
+
+
+WEB_SERVERS = {"lighttpd": Lighttpd, "nginx": Nginx, "Apache": Apache, "Caddy": Caddy}
+
+# Whom FRONT_END names is in front of every gateway whose test does not choose for itself.
+FRONT_END = os.environ.get("FRONT_END", "lighttpd").lower()
+CHOSEN_WEB_SERVER = next((server for name, server in WEB_SERVERS.items() if name.lower() == FRONT_END), Lighttpd)
