@@ -4,27 +4,61 @@ import fnmatch
 import functools
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
 from cgi_program import CgiCall
-from fastcgi import FastCgiCall, meta_variables
+from fastcgi import FastCgiCall, connect, meta_variables
 from gateway import Gateway
 from processes import BROKEN, program, wait_until
 from web_servers import FRONT_END, WEB_SERVERS, LighttpdOfCgi, LighttpdThatStarts
 
 
-class SpawnedGateway(Gateway):
-    """Started by spawn-fcgi with the listening socket as fd 0; no web server."""
+class OpenedBySpawnFcgi(Gateway):
+    """Whose socket spawn-fcgi opens, and passes as fd 0."""
+
+    def _router_command(self):
+        return ["spawn-fcgi", "-n", "-s", str(self.socket), "-M", "0660", "--", program("llm-router")]
+
+
+class OpenedBySystemd(Gateway):
+    """Whose socket systemd opens, and passes with its protocol, when the first caller comes."""
+
+    sockets = 1
+
+    def environment(self):
+        return super().environment() | {"SYSTEMD_LOG_LEVEL": "warning"}
+
+    def _router_command(self):
+        paths = [self.socket, *(self.run_dir / f"{n}.sock" for n in range(1, self.sockets))]
+        passed = (self.environment() | self._router_environment).keys()
+        return [
+            "systemd-socket-activate",
+            *(f"--listen={path}" for path in paths),
+            *(f"--setenv={name}" for name in passed if self._router_environment.get(name, "") is not None),
+            "--fdname=llm-router.socket",
+            program("llm-router"),
+        ]
+
+    def start_router(self):
+        super().start_router()
+        wait_until(self._is_called, "systemd listens")
+
+    def _is_called(self):
+        try:
+            connect(self.socket).close()
+        except OSError:
+            return False
+        return True
+
+
+class BareGateway(Gateway):
+    """Without a web server."""
 
     def start(self):
         self.start_router()
         wait_until(self._answers, "the bare socket answers")
-
-    def _router_command(self):
-        return ["spawn-fcgi", "-n", "-s", str(self.run_dir / "spawned.sock"), "--", program("llm-router")]
 
     def _answers(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
@@ -34,7 +68,7 @@ class SpawnedGateway(Gateway):
             return False
 
     def _send(self, method, path, headers, payload, **_):
-        call = FastCgiCall(self.run_dir / "spawned.sock", meta_variables(method, path, headers, len(payload)))
+        call = FastCgiCall(self.socket, meta_variables(method, path, headers, len(payload)))
         try:
             call.send_body(payload)
         except (BrokenPipeError, ConnectionResetError):
@@ -42,28 +76,12 @@ class SpawnedGateway(Gateway):
         return call
 
 
-ACTIVATE = """
-import os, socket, sys
-listener = socket.socket(socket.AF_UNIX)
-if os.path.exists(sys.argv[1]):
-    os.unlink(sys.argv[1])
-listener.bind(sys.argv[1])
-listener.listen(4096)
-os.dup2(listener.fileno(), 3)
-os.set_inheritable(3, True)
-os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": sys.argv[2], "LISTEN_FDNAMES": "llm-router.socket"}
-os.execv(sys.argv[3], sys.argv[3:])
-"""
+class SpawnedGateway(OpenedBySpawnFcgi, BareGateway):
+    pass
 
 
-class ActivatedGateway(SpawnedGateway):
-    """Given the listening socket as systemd gives it: fd 3, and three variables."""
-
-    sockets = "1"
-
-    def _router_command(self):
-        path = str(self.run_dir / "spawned.sock")
-        return [sys.executable, "-c", ACTIVATE, path, self.sockets, program("llm-router")]
+class ActivatedGateway(OpenedBySystemd, BareGateway):
+    pass
 
 
 class BinPathGateway(Gateway):
@@ -204,6 +222,7 @@ FRONT_ENDS = {
         },
     ),
     "spawn-fcgi": FrontEnd(SpawnedGateway),
+    "systemd": FrontEnd(ActivatedGateway),
     "lighttpd's bin-path": FrontEnd(BinPathGateway),
     "CGI beside an instance": FrontEnd(CgiGateway),
     "CGI alone": FrontEnd(LoneCgiGateway),

@@ -14,7 +14,7 @@ from fastcgi import connect
 import speech
 import transcripts
 from http_client import Call, format_request
-from processes import BROKEN, ROOT, Process, program, wait_until
+from processes import BROKEN, ROOT, Process, contents_of, program, wait_until
 from spool import Spool
 from tree import KeyRing, elsewhere, model, render
 from web_servers import CHOSEN_WEB_SERVER
@@ -72,6 +72,11 @@ class Gateway:
 
     # Programs
 
+    @property
+    def socket(self):
+        """The workers'."""
+        return self.run_dir / "llm-router.sock"
+
     def environment(self):
         kept = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
         return kept | {
@@ -111,7 +116,7 @@ class Gateway:
         )
 
     def _router_command(self):
-        return [program("llm-router"), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
+        return [program("llm-router"), "--listen", f"unix:{self.socket}"]
 
     def _takes_probes(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
@@ -146,7 +151,11 @@ class Gateway:
         crashes = [line for line in text.splitlines() if '"child_died"' in line]
         assert not crashes, f"a process crashed: {crashes}"
 
-    # What runs
+    # What it leaves, and what runs
+
+    def contents(self):
+        """Of every file of this gateway's and of its web server's, by its place: run/..., state/... and so on."""
+        return contents_of(self.folder) | contents_of(self.run_dir.parent)
 
     def log_lines(self, event=None):
         """Lines of the log, each of which must be an object; of one kind if it is named."""

@@ -7,7 +7,7 @@ import os
 import secrets
 import subprocess
 
-from processes import program
+from processes import contents_of, program
 
 
 class Directory:
@@ -35,7 +35,7 @@ class Directory:
         return [json.loads(line) for line in text.splitlines() if line]
 
     def contents(self):
-        return {str(path): path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+        return contents_of(self.folder)
 
     def remove(self):
         """The folder is pytest's."""

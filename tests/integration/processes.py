@@ -1,5 +1,6 @@
 """The programs under test, and lighttpd, as child processes."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -52,6 +53,16 @@ def program(name):
     path = BUILD / name
     assert path.exists(), f"{path} is missing: run make first"
     return str(path)
+
+
+def contents_of(folder):
+    """Of every file below the folder, by its path from there; not of one that is removed meanwhile."""
+    found = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
 
 
 class KeptPort:

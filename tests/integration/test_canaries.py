@@ -2,7 +2,6 @@
 have been left: provider keys, a caller's key, the master key, the administrator's token."""
 
 import base64
-import contextlib
 import json
 import os
 import signal
@@ -123,13 +122,9 @@ def administer(admin):
 
 def everything_on_disk(gateway, admin):
     """RUN_DIR, STATE_DIR and all logs; not the files that we gave the secrets in."""
-    given = {gateway.master_key_file, admin.token_file}
-    paths = [path for path in gateway.folder.rglob("*") if path.is_file() and path not in given]
-    assert {"llm-router.map", "llm-router.log", "cgi.log", "LLM_ROUTER_CONFIG.json"} <= {path.name for path in paths}
-    found = {}
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):  # a snapshot that another has replaced meanwhile
-            found[str(path)] = path.read_bytes()
+    found = gateway.contents()
+    del found[gateway.master_key_file.name], found[admin.token_file.name]
+    assert {"run/llm-router.map", "llm-router.log", "cgi.log", "state/configkv/LLM_ROUTER_CONFIG.json"} <= set(found)
     return found
 
 

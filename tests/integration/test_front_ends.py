@@ -3,7 +3,9 @@ opened, and CGI with and without a running instance."""
 
 import fnmatch
 import json
+import os
 import re
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,9 +14,17 @@ import pytest
 import chat
 import speech
 from errors import assert_error, assert_exhausted
-from front_ends import FRONT_ENDS, WEB_SERVERS, ActivatedGateway, CgiGateway, LoneCgiGateway
+from front_ends import (
+    FRONT_ENDS,
+    WEB_SERVERS,
+    ActivatedGateway,
+    CgiGateway,
+    LoneCgiGateway,
+    OpenedBySpawnFcgi,
+    OpenedBySystemd,
+)
 from gateway import MOUNTS
-from processes import ROOT
+from processes import ROOT, wait_until
 from scripts import JSON, answer, close, data, end, hang, head, pause, stream
 from speech import MP3
 from tree import Tree, hostile, model, speaker
@@ -206,7 +216,15 @@ def test_what_is_expected_to_fail_are_tests_that_there_are():
     assert names | {row[-1].strip("`") for row in ROWS} <= set(re.findall(r"^def (test_\w+)", text, re.M))
 
 
-# Socket activation
+# Sockets that others open
+
+
+@pytest.mark.parametrize("opened_by", [OpenedBySpawnFcgi, OpenedBySystemd])
+def test_a_web_server_serves_through_a_socket_that_another_program_opened(start_gateway, opened_by):
+    gateway = start_gateway(TREE, kind=opened_by, workers=2)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m").status == 200
+    assert gateway.get("/livez", key=None).status == 200
 
 
 @pytest.fixture
@@ -223,17 +241,39 @@ def test_a_socket_that_systemd_passes_is_served_and_left_to_the_next(activated):
     activated.script("m", "k1", answer(200, chat.completion()))
     assert activated.chat("m").status == 200
     activated.router.stop()
-    assert (activated.run_dir / "spawned.sock").exists()
+    assert activated.socket.exists()
     activated.start()
     assert activated.chat("m").status == 200
     activated.assert_unbroken()
 
 
 def test_more_sockets_than_one_are_refused(activated):
-    activated.sockets = "2"
+    activated.sockets = 2
     activated.start_router()
     assert activated.router.wait() == 1
     assert 'LISTEN_FDS is "2"' in json.loads(activated.router.log_text().splitlines()[-1])["message"]
+
+
+# llm-router as lighttpd's child
+
+
+def test_what_lighttpd_has_started_is_started_again_when_it_has_died(tmp_path, base_urls, upstream):
+    upstream.reset()
+    gateway = started("lighttpd's bin-path", tmp_path, base_urls, upstream)
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    try:
+        first = master_of(gateway)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: master_of(gateway) not in (None, first), "another is started")
+        wait_until(lambda: gateway.chat("m").status == 200, "it serves")
+    finally:
+        gateway.stop()
+
+
+def master_of(gateway):
+    """None: there is none, or not yet."""
+    text = (gateway.run_dir / "llm-router.pid").read_text().strip()
+    return int(text) if text else None
 
 
 # CGI alone

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from otlp import Receiver, Reply, attributes
-from processes import wait_until
+from processes import contents_of, wait_until
 
 SLACK_S = 20.0  # on top of what a deadline would be on an idle machine
 CANARY = "canary-of-a-header"
@@ -133,7 +133,7 @@ def test_what_opens_a_receivers_door_is_shown_nowhere(start_exporting, receiver,
     wait_until(lambda: gateway.metric(DROPPED) > 0, "and refused", SLACK_S)
     shown = {"the log": gateway.router.log_text().encode(), "/status": gateway.get("/status", key=None).body,
              "/metrics": gateway.get("/metrics", key=None).body}
-    shown |= {str(path): path.read_bytes() for path in gateway.state_dir.rglob("*") if path.is_file()}
+    shown |= contents_of(gateway.state_dir)
     for pid in (gateway.router.pid, *gateway.router.children()):
         for name in ("cmdline", "environ"):
             with contextlib.suppress(PermissionError, FileNotFoundError):

@@ -32,7 +32,7 @@ import pytest
 
 from gateway import Gateway
 from plane import CHANNEL, LIMIT_S, PREFIX, WORKERS, Plane, tree
-from processes import CAN_LOOK_INSIDE, wait_until
+from processes import CAN_LOOK_INSIDE, contents_of, wait_until
 from redis import Redis
 
 AWAY_S = float(os.environ.get("PLANE_AWAY_SECONDS", "6"))
@@ -438,7 +438,7 @@ def test_passwords_are_nowhere(plane):
         programs = (instance.gateway.router, instance.admin.process)
         pids = [pid for process in programs for pid in (process.pid, *process.roles())]
         texts = [process.log.read_bytes() for process in programs]
-        texts += [path.read_bytes() for path in instance.gateway.run_dir.rglob("*") if path.is_file()]
+        texts += contents_of(instance.gateway.run_dir).values()
         texts += [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids]
         if CAN_LOOK_INSIDE:
             texts += [Path(f"/proc/{pid}/environ").read_bytes() for pid in pids]

@@ -38,7 +38,7 @@ class UpgradableGateway(Gateway):
         super().start_router()
 
     def _router_command(self):
-        return [str(self.program), "--listen", f"unix:{self.run_dir}/llm-router.sock"]
+        return [str(self.program), "--listen", f"unix:{self.socket}"]
 
     def upgrade(self, version, timeout=60.0):
         """To this version, until it is in charge and no worker of the one before takes requests."""
