@@ -6,9 +6,10 @@
 #include "core/store/store.h"
 #include "fcgi/router.h"
 
-/* Reads every entry; what is not there is left empty. Memory of the arena. */
-int configuration_read(struct store *store, struct arena *arena, struct entry_value values[ENTRY_COUNT],
-                       struct error *e);
+/* Reads every entry; what is not there is left empty. Memory of the arena. Where there are
+ * voice packs and no key for their tags as yet, it makes one. */
+int configuration_read(const struct router_shared *shared, struct store *store, struct arena *arena,
+                       struct entry_value values[ENTRY_COUNT], struct error *e);
 
 /* Compiles them. ERR_FORMAT: refused; every fault has been logged. */
 int configuration_compile(const struct router_shared *shared, const struct entry_value values[ENTRY_COUNT],

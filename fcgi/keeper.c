@@ -144,7 +144,7 @@ static int read_store(struct keeper *k, uint64_t stamp, struct entry_value value
 {
     for (int reads = 1;; reads++) {
         arena_reset(k->arena);
-        int r = configuration_read(k->store, k->arena, values, e);
+        int r = configuration_read(k->shared, k->store, k->arena, values, e);
         k->has_stamp = r == 0;
         k->stamp = stamp;
         enum reload_source heard = source_of(store_listen(k->store));

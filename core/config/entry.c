@@ -13,6 +13,8 @@ static const struct entry_row rows[ENTRY_COUNT] = {
     [ENTRY_DEFAULT_TTS_MODEL] = { "DEFAULT_TTS_MODEL", &field_default_tts_model },
     [ENTRY_DEFAULT_TTS_VOICES] = { "DEFAULT_TTS_VOICES", &field_default_tts_voices },
     [ENTRY_CALLER_KEYS] = { "CALLER_KEYS", &field_caller_keys },
+    [ENTRY_VOICE_PACKS] = { "VOICE_PACKS", &field_voice_packs },
+    [ENTRY_VOICE_PACK_TAG_KEY] = { "VOICE_PACK_TAG_KEY", &field_voice_pack_tag_key },
 };
 
 const struct entry_row *entry_row(enum entry_id id)
@@ -145,6 +147,9 @@ static void fill_root(struct compile *c, const struct entry_value *tree, uint64_
     root->principals = c->compiled.principals;
     root->default_chat_model = c->compiled.default_chat_model;
     root->default_tts_model = c->compiled.default_tts_model;
+    root->voice_packs = c->compiled.voice_packs;
+    root->voice_pack_index = c->compiled.voice_pack_index;
+    root->voice_pack_tag_key = c->compiled.voice_pack_tag_key;
     root->client_stall_timeout_ms = c->compiled.defaults.client_stall_timeout_ms;
     if (root->has_tree && tree->version != NULL) {
         size_t len = strlen(tree->version);

@@ -22,6 +22,8 @@ const char *field_expectation(const struct field *field, struct arena *arena)
         return arena_printf(arena, "%s, %lld to %lld bytes", field->rule->words, field->min, field->max);
     case FIELD_INT:
         return arena_printf(arena, "a whole number from %lld to %lld", field->min, field->max);
+    case FIELD_NUMBER:
+        return arena_printf(arena, "a number from %g to %g", field->low, field->high);
     case FIELD_BOOL:
         return "true or false";
     case FIELD_ENUM:

@@ -31,6 +31,7 @@ enum {
 enum field_kind {
     FIELD_TEXT,    /* string of min..max bytes -> struct snap_str */
     FIELD_INT,     /* whole number of min..max -> uint32_t */
+    FIELD_NUMBER,  /* any number of low..high -> struct voice_pack_number */
     FIELD_BOOL,    /* -> uint32_t */
     FIELD_ENUM,    /* one of `choices` -> struct snap_str */
     FIELD_SHA256,  /* 64 hex digits -> uint8_t[32] */
@@ -54,6 +55,7 @@ struct field {
     bool lands_nowhere; /* only checked, or used by a finish */
     size_t land;        /* offset in the record's struct */
     long long min, max;
+    double low, high;
     const char *preset;                 /* the default, as JSON; NULL: none */
     const char *inherits;               /* or: what stands under this name in `defaults` */
     const char *const *choices;         /* ends with NULL; or */
@@ -99,6 +101,9 @@ struct compiled {
     struct snap_vec principals; /* struct snap_principal, sorted by SHA-256 */
     struct snap_vec tts_voices; /* struct tts_voices */
     struct snap_str default_chat_model, default_tts_model;
+    struct snap_vec voice_packs;      /* struct snap_voice_pack, in the document's order */
+    struct snap_vec voice_pack_index; /* uint32_t: positions in voice_packs, sorted by id */
+    struct snap_str voice_pack_tag_key;
 };
 
 /* What DEFAULT_TTS_VOICES says of one model. */
@@ -115,7 +120,7 @@ struct entry_row {
 const struct entry_row *entry_row(enum entry_id id);
 
 extern const struct field field_llm_router_config, field_default_chat_model, field_default_tts_model,
-    field_default_tts_voices, field_caller_keys;
+    field_default_tts_voices, field_caller_keys, field_voice_packs, field_voice_pack_tag_key;
 
 /* The row of `defaults` with this name, for `inherits`. */
 const struct field *field_of_defaults(const char *name);

@@ -104,6 +104,17 @@ static void read_int(struct reader *r, const struct field *field, json_object *v
         *(uint32_t *)into = (uint32_t)json_object_get_int64(value);
 }
 
+static void read_number(struct reader *r, const struct field *field, json_object *value, void *into)
+{
+    bool is_number =
+        json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double);
+    double number = is_number ? json_object_get_double(value) : 0;
+    if (!is_number || !(number >= field->low && number <= field->high))
+        fault_unexpected(r, field, value);
+    else if (into != NULL)
+        *(struct voice_pack_number *)into = (struct voice_pack_number){ number, true };
+}
+
 static void read_bool(struct reader *r, const struct field *field, json_object *value, void *into)
 {
     if (!json_object_is_type(value, json_type_boolean))
@@ -301,7 +312,7 @@ static read_function *const readers[FIELD_KINDS] = {
     [FIELD_ENUM] = read_enum,     [FIELD_SHA256] = read_sha256,   [FIELD_CODES] = read_codes,
     [FIELD_TEXTS] = read_texts,   [FIELD_HEADERS] = read_headers, [FIELD_RECORD] = read_object,
     [FIELD_LIST] = read_list,     [FIELD_MAP] = read_map,         [FIELD_REFUSED] = read_refused,
-    [FIELD_PARAMS] = read_params,
+    [FIELD_PARAMS] = read_params, [FIELD_NUMBER] = read_number,
 };
 
 static void read_field(struct reader *r, const struct field *field, json_object *value, void *into)

@@ -111,6 +111,29 @@ static const char *sha256_problem(struct span text)
     return NULL;
 }
 
+static const char *id_problem(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+              c == '-'))
+            return "it holds something else than letters, digits, \"_\" and \"-\"";
+    }
+    return NULL;
+}
+
+/* By its shape: whether there was such a day is not asked. */
+static const char *time_problem(struct span text)
+{
+    static const char shape[] = "dddd-dd-ddTdd:dd:dd";
+    bool fits = text.len > sizeof(shape) - 1 && text.ptr[text.len - 1] == 'Z';
+    for (size_t i = 0; fits && i + 1 < sizeof(shape); i++)
+        fits = shape[i] == 'd' ? text.ptr[i] >= '0' && text.ptr[i] <= '9' : text.ptr[i] == shape[i];
+    for (size_t i = sizeof(shape) - 1; fits && i + 1 < text.len; i++)
+        fits = i == sizeof(shape) - 1 ? text.ptr[i] == '.' : text.ptr[i] >= '0' && text.ptr[i] <= '9';
+    return fits ? NULL : "it is no such time";
+}
+
 #define NO_CONTROL "^[^\\u0000-\\u001f\\u007f]*$"
 
 const struct text_rule rule_label = {
@@ -167,4 +190,14 @@ const struct text_rule rule_sha256 = {
     "a SHA-256 in lower-case hex",
     "^[0-9a-f]{64}$",
     sha256_problem,
+};
+const struct text_rule rule_id = {
+    "an id of letters, digits, \"_\" and \"-\"",
+    "^[A-Za-z0-9_-]*$",
+    id_problem,
+};
+const struct text_rule rule_time = {
+    "a time in UTC (RFC 3339)",
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]*)?Z$",
+    time_problem,
 };

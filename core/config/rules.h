@@ -24,5 +24,7 @@ extern const struct text_rule rule_header_template; /* {KEY} exactly once */
 extern const struct text_rule rule_header_value;
 extern const struct text_rule rule_ciphertext;
 extern const struct text_rule rule_sha256;
+extern const struct text_rule rule_id;   /* letters, digits, "_" and "-" */
+extern const struct text_rule rule_time; /* RFC 3339 */
 
 #endif

@@ -33,6 +33,14 @@ static void write_whole_number(struct json_writer *w, const struct field *field)
     jw_member_int(w, "maximum", field->max);
 }
 
+static void write_number(struct json_writer *w, const char *name, double number)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%.10g", number);
+    jw_key(w, name);
+    jw_raw(w, span_cstr(text));
+}
+
 static void write_members_of_map(struct json_writer *w, const struct field *field)
 {
     jw_member_cstr(w, "type", "object");
@@ -100,6 +108,11 @@ static void write_type(struct json_writer *w, const struct field *field)
         break;
     case FIELD_INT:
         write_whole_number(w, field);
+        break;
+    case FIELD_NUMBER:
+        jw_member_cstr(w, "type", "number");
+        write_number(w, "minimum", field->low);
+        write_number(w, "maximum", field->high);
         break;
     case FIELD_BOOL:
         jw_member_cstr(w, "type", "boolean");
@@ -172,14 +185,6 @@ static void write_others(struct json_writer *w, const struct record *record)
 }
 
 /* ---- parameters, by the adapters' tables ---- */
-
-static void write_number(struct json_writer *w, const char *name, double number)
-{
-    char text[32];
-    snprintf(text, sizeof(text), "%.10g", number);
-    jw_key(w, name);
-    jw_raw(w, span_cstr(text));
-}
 
 static void write_param_text(struct json_writer *w, const struct adapter_param *param)
 {

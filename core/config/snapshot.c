@@ -93,23 +93,32 @@ static int compare_spans(struct span a, struct span b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-static const struct snap_model *find_model(const struct snap_root *root, struct snap_vec models,
-                                           struct snap_vec index, struct span name)
+/* The element with this name; `name_at` is where elements of `bytes` have it. */
+static const void *find_named(const struct snap_root *root, struct snap_vec list, struct snap_vec index,
+                              size_t bytes, size_t name_at, struct span name)
 {
     uint32_t low = 0, high = index.count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        uint32_t position = *SNAP_ITEM(root, index, uint32_t, middle);
-        const struct snap_model *model = SNAP_ITEM(root, models, struct snap_model, position);
-        int order = compare_spans(name, snap_span(root, model->name));
+        const char *item =
+            (const char *)snap_at(root, list.offset) + *SNAP_ITEM(root, index, uint32_t, middle) * bytes;
+        int order =
+            compare_spans(name, snap_span(root, *(const struct snap_str *)(const void *)(item + name_at)));
         if (order == 0)
-            return model;
+            return item;
         if (order < 0)
             high = middle;
         else
             low = middle + 1;
     }
     return NULL;
+}
+
+static const struct snap_model *find_model(const struct snap_root *root, struct snap_vec models,
+                                           struct snap_vec index, struct span name)
+{
+    return find_named(root, models, index, sizeof(struct snap_model), offsetof(struct snap_model, name),
+                      name);
 }
 
 const struct snap_model *snapshot_model(const struct snap_root *root, struct span name)
@@ -120,6 +129,12 @@ const struct snap_model *snapshot_model(const struct snap_root *root, struct spa
 const struct snap_model *snapshot_tts_model(const struct snap_root *root, struct span name)
 {
     return find_model(root, root->tts_models, root->tts_model_index, name);
+}
+
+const struct snap_voice_pack *snapshot_voice_pack(const struct snap_root *root, struct span id)
+{
+    return find_named(root, root->voice_packs, root->voice_pack_index, sizeof(struct snap_voice_pack),
+                      offsetof(struct snap_voice_pack, id), id);
 }
 
 struct span snapshot_upstream_id(const struct snap_root *root, uint32_t place)

@@ -15,10 +15,11 @@
 
 #include "core/base/err.h"
 #include "core/base/span.h"
+#include "core/packs/voice_pack.h"
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 9,   /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 10,  /* raised with every change of the structs below */
     SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
@@ -100,6 +101,16 @@ struct snap_principal {
     struct snap_limits limits;
 };
 
+/* A voice as its curators made it: a model that speaks, a voice of its provider's, and how it is to speak. */
+struct snap_voice_pack {
+    struct snap_str id, name, description; /* the last may be absent, as upstream_voice may */
+    struct snap_str provider, model, voice, upstream_voice;
+    struct snap_str tts_model; /* by its name in `tts`; need not be there */
+    struct snap_str tier;      /* "lite", "standard", "pro", "premium" */
+    uint32_t is_enabled;       /* 0: it is in no list, and makes no snapshots */
+    struct voice_pack_number params[VOICE_PACK_PARAMS];
+};
+
 struct snap_root {
     uint8_t magic[8]; /* "LLMRSNAP" */
     uint32_t layout;
@@ -113,6 +124,9 @@ struct snap_root {
     struct snap_vec principals;                            /* struct snap_principal, sorted by sha256 */
     struct snap_vec tts_models, tts_model_index;           /* the same for speech */
     struct snap_str default_chat_model, default_tts_model; /* absent: not set */
+    struct snap_vec voice_packs;        /* struct snap_voice_pack, in the document's order */
+    struct snap_vec voice_pack_index;   /* uint32_t: positions in voice_packs, sorted by id */
+    struct snap_str voice_pack_tag_key; /* ciphertext of the key of snapshots' tags; absent: there is none */
     uint32_t client_stall_timeout_ms;
 };
 
@@ -173,6 +187,9 @@ const struct snap_model *snapshot_tts_model(const struct snap_root *root, struct
 
 /* The id of the upstream that stands so many bytes behind the root; "" if none does. */
 struct span snapshot_upstream_id(const struct snap_root *root, uint32_t place);
+
+/* NULL if there is no voice pack with this id. */
+const struct snap_voice_pack *snapshot_voice_pack(const struct snap_root *root, struct span id);
 
 /* The caller whose key has this SHA-256, compared in constant time; NULL if none. */
 const struct snap_principal *snapshot_principal(const struct snap_root *root, const uint8_t sha256[32]);

@@ -79,6 +79,19 @@ static const struct ref principal_refs[] = {
 };
 static const struct shape principal_shape = SHAPE(struct snap_principal, principal_refs);
 
+static const struct ref voice_pack_refs[] = {
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, id), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, name), NULL },
+    { REF_TEXT, offsetof(struct snap_voice_pack, description), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, provider), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, model), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, voice), NULL },
+    { REF_TEXT, offsetof(struct snap_voice_pack, upstream_voice), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, tts_model), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_voice_pack, tier), NULL },
+};
+static const struct shape voice_pack_shape = SHAPE(struct snap_voice_pack, voice_pack_refs);
+
 static const struct ref root_refs[] = {
     { REF_VECTOR, offsetof(struct snap_root, models), &model_shape },
     { REF_VECTOR, offsetof(struct snap_root, model_index), &number_shape },
@@ -87,6 +100,9 @@ static const struct ref root_refs[] = {
     { REF_VECTOR, offsetof(struct snap_root, principals), &principal_shape },
     { REF_TEXT, offsetof(struct snap_root, default_chat_model), NULL },
     { REF_TEXT, offsetof(struct snap_root, default_tts_model), NULL },
+    { REF_VECTOR, offsetof(struct snap_root, voice_packs), &voice_pack_shape },
+    { REF_VECTOR, offsetof(struct snap_root, voice_pack_index), &number_shape },
+    { REF_TEXT, offsetof(struct snap_root, voice_pack_tag_key), NULL },
 };
 static const struct shape root_shape = SHAPE(struct snap_root, root_refs);
 
@@ -168,10 +184,20 @@ static bool models_are_sound(const struct snap_root *root, struct snap_vec model
     return true;
 }
 
+static bool voice_packs_are_sound(const struct snap_root *root)
+{
+    if (root->voice_pack_index.count != root->voice_packs.count)
+        return false;
+    for (uint32_t i = 0; i < root->voice_packs.count; i++)
+        if (*SNAP_ITEM(root, root->voice_pack_index, uint32_t, i) >= root->voice_packs.count)
+            return false;
+    return true;
+}
+
 static bool contents_are_sound(const struct snap_root *root)
 {
     return memchr(root->tree_version, '\0', sizeof(root->tree_version)) != NULL &&
-           models_are_sound(root, root->models, root->model_index) &&
+           models_are_sound(root, root->models, root->model_index) && voice_packs_are_sound(root) &&
            models_are_sound(root, root->tts_models, root->tts_model_index);
 }
 

@@ -26,6 +26,8 @@ static const struct operation {
     { "audio/speech", "POST", "text_to_speech", "speech" },
     { "audio/transcriptions", "POST", "speech_to_text", "text" },
     { "audio/voices", "GET", NULL, NULL },
+    { "voice-packs", "GET", NULL, NULL },
+    { "voice-packs/*/snapshot", "POST", NULL, NULL },
     { "models", "GET", NULL, NULL },
 };
 

@@ -36,7 +36,7 @@ static void serve_readyz(struct turn *turn)
 
 /* Endpoints that are not a dialect's. */
 static const struct endpoint {
-    const char *path; /* below a mount; with a leading slash: below none */
+    const char *path; /* below a mount; with a leading slash: below none; "*" stands for one name */
     bool is_prefix;   /* also what follows after a slash */
     const char *allow;
     bool is_open; /* needs no caller */
@@ -45,17 +45,31 @@ static const struct endpoint {
 } endpoints[] = {
     { "models", true, "GET, HEAD", false, false, serve_models },
     { "audio/voices", false, "GET, HEAD", false, false, serve_voices },
+    { "voice-packs", false, "GET, HEAD", false, false, serve_voice_packs },
+    { "voice-packs/*/snapshot", false, "POST", false, false, serve_voice_pack_snapshot },
     { "/livez", false, "GET, HEAD", true, true, serve_livez },
     { "/readyz", false, "GET, HEAD", true, true, serve_readyz },
 };
+
+/* Whether a path is of this form, with a name in place of the star. */
+static bool has_form(const char *path, const char *form, const char *star)
+{
+    size_t before = (size_t)(star - form), behind = strlen(star + 1), len = strlen(path);
+    return len > before + behind && strncmp(path, form, before) == 0 &&
+           strcmp(path + len - behind, star + 1) == 0 &&
+           memchr(path + before, '/', len - before - behind) == NULL;
+}
 
 /* `below` is what follows the mount; NULL: there is none. */
 static bool is_endpoint(const struct endpoint *e, const char *path, const char *below)
 {
     size_t len = strlen(e->path), have = strlen(path);
+    const char *star = strchr(e->path, '*');
 
     if (e->path[0] == '/')
         return have >= len && strcmp(path + have - len, e->path) == 0;
+    if (star != NULL)
+        return below != NULL && has_form(below, e->path, star);
     return below != NULL && strncmp(below, e->path, len) == 0 &&
            (below[len] == '\0' || (e->is_prefix && below[len] == '/'));
 }

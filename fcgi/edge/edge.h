@@ -63,6 +63,10 @@ void serve_models(struct turn *turn);
 /* GET audio/voices. */
 void serve_voices(struct turn *turn);
 
+/* GET voice-packs, POST voice-packs/ID/snapshot. */
+void serve_voice_packs(struct turn *turn);
+void serve_voice_pack_snapshot(struct turn *turn);
+
 /* What the overflow process says: health, and 503 to who has waited too long. */
 extern const struct overflow_voice edge_voice;
 
