@@ -200,6 +200,12 @@ enum adapter_skill {
     ADAPTER_INSTRUCTIONS = 2,
 };
 
+/* How a provider is told what a voice pack says of how to speak. */
+struct adapter_expression {
+    int param;        /* by this one of its parameters; -1: by the request's speed */
+    const char *text; /* the parameter's value, as struct adapter_value has it */
+};
+
 struct adapter {
     const char *name;         /* `provider` in the tree */
     const char *system;       /* gen_ai.system of traces: "azure.speech" */
@@ -225,6 +231,11 @@ struct adapter {
      * the voice decides, parted by ';'. `values` and `model` are the operator's.
      * NULL: it is known by its own name, adapterParams.model or else the asked one. */
     struct span (*catalog_model)(struct span model, const struct adapter_value *values);
+
+    /* Whether it can speak so, and how it is told. It clamps nothing: what is beyond its range it cannot.
+     * NULL: no pitch and no volume, and each rate, if it has ADAPTER_SPEED. */
+    bool (*express)(const struct adapter_call *call, enum voice_pack_param param, double value,
+                    struct adapter_expression *out);
 
     /* Beyond the tables: whether this upstream can do it. 0, or ERR_UNSUPPORTED
      * with *fault. May choose another call->format where the caller named none.

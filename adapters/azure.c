@@ -243,12 +243,33 @@ static int check(struct adapter_call *call, struct adapter_fault *fault)
 
 /* ---- the request ---- */
 
+/* In percent of what is usual, as SSML has it: half to twice as fast, half an octave down or up, and any
+ * volume. */
+static bool express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                    struct adapter_expression *out)
+{
+    static const struct {
+        unsigned param;
+        double low, high;
+    } rows[VOICE_PACK_PARAMS] = {
+        [VOICE_PACK_PITCH] = { PARAM_PITCH, -50, 50 },
+        [VOICE_PACK_VOLUME] = { PARAM_VOLUME, -100, 100 },
+        [VOICE_PACK_RATE] = { PARAM_RATE, 0.5, 2 },
+    };
+    double percent = param == VOICE_PACK_RATE ? (value - 1) * 100 : value;
+
+    if (call->values[PARAM_DISABLE_SSML].truth || value < rows[param].low || value > rows[param].high)
+        return false;
+    *out = (struct adapter_expression){ (int)rows[param].param, arena_printf(call->arena, "%+g%%", percent) };
+    return true;
+}
+
 /* The service takes half to twice as fast, and clamps what is beyond. */
 static struct span speed_rate(const struct adapter_call *call)
 {
     double speed = call->order->speech->speed;
     speed = speed < 0.5 ? 0.5 : speed > 2 ? 2 : speed;
-    return span_cstr(arena_printf(call->arena, "%+.0f%%", (speed - 1) * 100));
+    return span_cstr(arena_printf(call->arena, "%+g%%", (speed - 1) * 100));
 }
 
 static void write_speech(struct adapter_call *call, struct buf *text)
@@ -378,6 +399,7 @@ const struct adapter adapter_azure = {
     .n_common_formats = AZURE_COMMON_FORMATS_COUNT,
     .skills = ADAPTER_SPEED,
     .endpoint = find_endpoint,
+    .express = express,
     .check = check,
     .begin = begin,
     .head = head,

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "adapters/params_internal.h"
 #include "core/base/err.h"
@@ -87,6 +88,59 @@ static int choose_format(struct preparing *p)
     }
     return adapter_refuse(p->fault, call->arena, "response_format",
                           "`response_format`: this model offers %s.", list_formats(adapter, call->arena));
+}
+
+static bool express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                    struct adapter_expression *out)
+{
+    const struct adapter *adapter = call->order->adapter;
+    *out = (struct adapter_expression){ .param = -1 };
+    if (adapter->express != NULL)
+        return adapter->express(call, param, value, out);
+    return param == VOICE_PACK_RATE && (adapter->skills & ADAPTER_SPEED) != 0;
+}
+
+static int apply_param(struct preparing *p, enum voice_pack_param param, double value)
+{
+    struct adapter_call *call = p->call;
+    struct arena *arena = call->arena;
+    struct adapter_expression how;
+
+    if (!express(call, param, value, &how)) {
+        const char *place = arena_printf(arena, "voice_pack.params.%s", voice_pack_param_names[param]);
+        return voice_pack_is_usual(param, value)
+                   ? 0
+                   : adapter_refuse(p->fault, arena, place,
+                                    "`%s` is %g: this model's provider cannot speak so.", place, value);
+    }
+    if (how.param < 0)
+        return 0;
+    struct adapter_value *own = &call->values[how.param];
+    const char *name = call->order->adapter->params[how.param].name;
+    if (own->is_callers)
+        return adapter_refuse(p->fault, arena, arena_printf(arena, "extra_body.%s", name),
+                              "`extra_body.%s` cannot be set: the voice pack says it.", name);
+    *own = (struct adapter_value){ .is_set = true,
+                                   .text = span_cstr(how.text),
+                                   .number = strtod(how.text, NULL) };
+    return 0;
+}
+
+/* Before the provider's own check, which then sees what the pack has made of its parameters. */
+static int apply_pack(struct preparing *p)
+{
+    const struct voice_pack_snapshot *pack = p->call->order->speech->pack;
+    int r = 0;
+
+    if (pack == NULL)
+        return 0;
+    if (!span_is(pack->provider, p->call->order->adapter->name))
+        return adapter_refuse(p->fault, p->call->arena, "voice_pack.provider",
+                              "`voice_pack.provider`: the voice is another provider's than the model's.");
+    for (unsigned i = 0; i < VOICE_PACK_PARAMS && r == 0; i++)
+        if (pack->params[i].is_set)
+            r = apply_param(p, (enum voice_pack_param)i, pack->params[i].value);
+    return r;
 }
 
 static int check_skills(struct preparing *p)
@@ -178,7 +232,7 @@ struct adapter_call *adapter_call_new(const struct adapter_order *order, struct 
                                       struct arena *scratch, struct adapter_fault *fault)
 {
     static int (*const steps[])(struct preparing * p) = {
-        read_params, check_voice, choose_format, check_skills, check_length, check_rest,
+        read_params, check_voice, choose_format, apply_pack, check_skills, check_length, check_rest,
     };
     struct adapter_call *call = arena_new_of(arena, struct adapter_call);
     struct preparing p = { .call = call, .fault = fault };

@@ -215,6 +215,23 @@ static int check_length(struct adapter_call *call, const struct dashscope_model 
                           model->characters_max);
 }
 
+/* CosyVoice takes factors, and a volume of which half is usual. Qwen's voices speak as they do. */
+static bool express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                    struct adapter_expression *out)
+{
+    if (dashscope_model_of(dashscope_real_model(call))->family == DASHSCOPE_QWEN)
+        return false;
+    if (param == VOICE_PACK_RATE)
+        return value >= 0.5 && value <= 2;
+    if (param == VOICE_PACK_PITCH)
+        *out =
+            (struct adapter_expression){ DASHSCOPE_PITCH, arena_printf(call->arena, "%g", 1 + value / 100) };
+    else
+        *out = (struct adapter_expression){ DASHSCOPE_VOLUME,
+                                            arena_printf(call->arena, "%.0f", 50 + value / 2) };
+    return true;
+}
+
 static int check(struct adapter_call *call, struct adapter_fault *fault)
 {
     const struct dashscope_model *model = dashscope_model_of(dashscope_real_model(call));
@@ -245,6 +262,7 @@ const struct adapter adapter_dashscope = {
     .n_formats = sizeof(dashscope_formats) / sizeof(dashscope_formats[0]),
     .skills = ADAPTER_SPEED | ADAPTER_INSTRUCTIONS,
     .endpoint = find_endpoint,
+    .express = express,
     .check = check,
     .begin = dashscope_begin,
     .head = dashscope_head,

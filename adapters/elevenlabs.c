@@ -73,6 +73,17 @@ static int check(struct adapter_call *call, struct adapter_fault *fault)
     return 0;
 }
 
+/* What `speed` may be there; of a request's it is the nearest. */
+static const double slowest = 0.7, fastest = 1.2;
+
+static bool express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                    struct adapter_expression *out)
+{
+    (void)call;
+    (void)out;
+    return param == VOICE_PACK_RATE && value >= slowest && value <= fastest;
+}
+
 static void write_params(struct json_writer *w, const struct adapter_call *call, unsigned first,
                          unsigned last)
 {
@@ -99,7 +110,7 @@ static void write_settings(struct json_writer *w, const struct adapter_call *cal
     jw_begin_object(w);
     write_params(w, call, PARAM_STABILITY, PARAM_SPEAKER_BOOST);
     if (speed != 1) {
-        speed = speed < 0.7 ? 0.7 : speed > 1.2 ? 1.2 : speed; /* the range that they take */
+        speed = speed < slowest ? slowest : speed > fastest ? fastest : speed;
         jw_key(w, "speed");
         jw_raw(w, span_cstr(arena_printf(call->arena, "%g", speed)));
     }
@@ -193,6 +204,7 @@ const struct adapter adapter_elevenlabs = {
     .n_formats = sizeof(formats) / sizeof(formats[0]),
     .skills = ADAPTER_SPEED,
     .endpoint = find_endpoint,
+    .express = express,
     .check = check,
     .begin = begin,
     .head = head,

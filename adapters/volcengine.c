@@ -192,6 +192,13 @@ static int check(struct adapter_call *call, struct adapter_fault *fault)
                  : volcengine_v1_check(call, fault);
 }
 
+static bool express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                    struct adapter_expression *out)
+{
+    return volcengine_is_v3(call->values) ? volcengine_v3_express(call, param, value, out)
+                                          : volcengine_v1_express(call, param, value, out);
+}
+
 static void begin(struct adapter_call *call, struct adapter_exchange *out)
 {
     if (volcengine_is_v3(call->values))
@@ -250,6 +257,7 @@ const struct adapter adapter_volcengine = {
     .n_formats = sizeof(formats) / sizeof(formats[0]),
     .skills = ADAPTER_SPEED,
     .endpoint = find_endpoint,
+    .express = express,
     .check = check,
     .begin = begin,
     .head = head,

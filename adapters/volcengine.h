@@ -41,7 +41,17 @@ bool volcengine_read_code(struct span text, long long *code);
 /* Whether an object that may be cut has another code than `success` in it already. */
 bool volcengine_says_failure(struct span text, long long success);
 
+/* Older voices, whose names begin so, take more than the newer ones do. */
+static inline bool volcengine_is_old_voice(struct span voice)
+{
+    return span_starts(voice, "BV");
+}
+
 /* The functions of `struct adapter`, for each protocol. */
+bool volcengine_v1_express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                           struct adapter_expression *out);
+bool volcengine_v3_express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                           struct adapter_expression *out);
 int volcengine_v1_check(struct adapter_call *call, struct adapter_fault *fault);
 void volcengine_v1_begin(struct adapter_call *call, struct adapter_exchange *out);
 enum adapter_step volcengine_v1_feed(struct adapter_call *call, struct span piece);

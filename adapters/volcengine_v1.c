@@ -79,12 +79,39 @@ static void write_param(struct json_writer *w, const struct adapter_call *call, 
         jw_raw(w, value->text);
 }
 
-/* Older voices, whose names begin so, take more than the newer ones do. */
+/* How fast a voice can speak. */
+struct pace {
+    double low, high;
+};
+
+static struct pace pace_of(struct span voice)
+{
+    return volcengine_is_old_voice(voice) ? (struct pace){ 0.2, 3 } : (struct pace){ 0.8, 2 };
+}
+
 static double speed_ratio(const struct adapter_call *call)
 {
-    bool is_old = span_starts(call->voice, "BV");
-    double low = is_old ? 0.2 : 0.8, high = is_old ? 3 : 2, speed = call->order->speech->speed;
-    return speed < low ? low : speed > high ? high : speed;
+    struct pace pace = pace_of(call->voice);
+    double speed = call->order->speech->speed;
+    return speed < pace.low ? pace.low : speed > pace.high ? pace.high : speed;
+}
+
+/* Factors, by other names for the older voices; the pitch of the newer ones is what it is. */
+bool volcengine_v1_express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                           struct adapter_expression *out)
+{
+    bool is_old = volcengine_is_old_voice(call->voice);
+    struct pace pace = pace_of(call->voice);
+    double factor = 1 + value / 100;
+
+    if (param == VOICE_PACK_RATE)
+        return value >= pace.low && value <= pace.high;
+    if (param == VOICE_PACK_PITCH)
+        out->param = VOLCENGINE_PITCH_RATIO;
+    else
+        out->param = is_old ? VOLCENGINE_VOLUME_RATIO : VOLCENGINE_LOUDNESS_RATIO;
+    out->text = arena_printf(call->arena, "%g", factor);
+    return param == VOICE_PACK_PITCH ? is_old : factor >= (is_old ? 0.1 : 0.5);
 }
 
 static void write_audio(struct json_writer *w, const struct adapter_call *call)

@@ -95,6 +95,34 @@ static long speech_rate(double speed)
     return rate < -50 ? -50 : rate > 100 ? 100 : rate;
 }
 
+/* The semitone that is nearest to a factor. */
+static int semitone_of(double factor)
+{
+    static const double semitone = 1.0594630943592953, quarter = 1.0293022366434921;
+    int n = 0;
+    for (; factor > quarter && n < 12; n++)
+        factor /= semitone;
+    for (; factor < 1 / quarter && n > -12; n--)
+        factor *= semitone;
+    return n;
+}
+
+/* A loudness of which 0 is usual, and whole semitones: less than a half would be none. */
+bool volcengine_v3_express(const struct adapter_call *call, enum voice_pack_param param, double value,
+                           struct adapter_expression *out)
+{
+    if (param == VOICE_PACK_RATE)
+        return value >= 0.5 && value <= 2;
+    if (param == VOICE_PACK_VOLUME) {
+        *out =
+            (struct adapter_expression){ VOLCENGINE_LOUDNESS_RATE, arena_printf(call->arena, "%.0f", value) };
+        return value >= -50;
+    }
+    int semitones = semitone_of(1 + value / 100);
+    *out = (struct adapter_expression){ VOLCENGINE_PITCH, arena_printf(call->arena, "%d", semitones) };
+    return semitones != 0 || voice_pack_is_usual(param, value);
+}
+
 static void write_audio(struct json_writer *w, const struct adapter_call *call)
 {
     const struct state *state = call->state;

@@ -21,43 +21,8 @@ static void report_faults(enum entry_id which, const struct entry_faults *faults
     }
 }
 
-static int make_tag_key(void *ctx, const struct store_value *current, struct arena *arena, struct span *next,
-                        struct store_audit *audit)
-{
-    const struct router_shared *shared = ctx;
-    (void)audit;
-    return current->raw.ptr != NULL ? ERR_STOPPED : tag_key_make(&shared->keys, arena, next, NULL);
-}
-
-/* Whichever instance looks first makes it: the packs may come from an administrator or from SQL. */
-static void provide_tag_key(const struct router_shared *shared, struct store *store, struct arena *arena,
-                            struct entry_value values[ENTRY_COUNT])
-{
-    const struct entry_update update = {
-        .entry = ENTRY_VOICE_PACK_TAG_KEY,
-        .audit = { .actor = "llm-router",
-                   .action = "create",
-                   .object = entry_name(ENTRY_VOICE_PACK_TAG_KEY) },
-        .change = make_tag_key,
-        .ctx = (void *)(uintptr_t)shared,
-    };
-    struct store_outcome outcome;
-    struct store_value made;
-    struct error e = { .text = "" };
-
-    int r = entry_update(store, &update, &outcome, &e);
-    if (r == 0 || r == ERR_STOPPED)
-        r = store_get(store, entry_name(ENTRY_VOICE_PACK_TAG_KEY), arena, &made, &e);
-    if (r != 0) {
-        log_line(LOG_ERROR, "tag_key_not_made", "no key for the tags of voice packs: %s", e.text);
-        return;
-    }
-    values[ENTRY_VOICE_PACK_TAG_KEY] =
-        (struct entry_value){ .raw = made.raw, .version = arena_strdup(arena, made.version) };
-}
-
-int configuration_read(const struct router_shared *shared, struct store *store, struct arena *arena,
-                       struct entry_value values[ENTRY_COUNT], struct error *e)
+int configuration_read(struct store *store, struct arena *arena, struct entry_value values[ENTRY_COUNT],
+                       struct error *e)
 {
     struct store_value *stored = arena_array_of(arena, struct store_value, ENTRY_COUNT);
     const char *names[ENTRY_COUNT];
@@ -72,10 +37,44 @@ int configuration_read(const struct router_shared *shared, struct store *store, 
         if (stored[i].raw.ptr != NULL)
             values[i] = (struct entry_value){ .raw = stored[i].raw, .version = stored[i].version };
     }
-    if (shared->has_keys && values[ENTRY_VOICE_PACKS].raw.ptr != NULL &&
-        values[ENTRY_VOICE_PACK_TAG_KEY].raw.ptr == NULL)
-        provide_tag_key(shared, store, arena, values);
     return 0;
+}
+
+static int make_tag_key(void *ctx, const struct store_value *current, struct arena *arena, struct span *next,
+                        struct store_audit *audit)
+{
+    const struct router_shared *shared = ctx;
+    (void)audit;
+    return current->raw.ptr != NULL ? ERR_STOPPED : tag_key_make(&shared->keys, arena, next, NULL);
+}
+
+void configuration_provide_tag_key(const struct router_shared *shared, struct store *store,
+                                   struct arena *arena, struct entry_value values[ENTRY_COUNT])
+{
+    const struct entry_update update = {
+        .entry = ENTRY_VOICE_PACK_TAG_KEY,
+        .audit = { .actor = "llm-router",
+                   .action = "create",
+                   .object = entry_name(ENTRY_VOICE_PACK_TAG_KEY) },
+        .change = make_tag_key,
+        .ctx = (void *)(uintptr_t)shared,
+    };
+    struct store_outcome outcome;
+    struct store_value made;
+    struct error e = { .text = "" };
+
+    if (!shared->has_keys || values[ENTRY_VOICE_PACKS].raw.ptr == NULL ||
+        values[ENTRY_VOICE_PACK_TAG_KEY].raw.ptr != NULL)
+        return;
+    int r = entry_update(store, &update, &outcome, &e);
+    if (r == 0 || r == ERR_STOPPED)
+        r = store_get(store, entry_name(ENTRY_VOICE_PACK_TAG_KEY), arena, &made, &e);
+    if (r != 0) {
+        log_line(LOG_ERROR, "tag_key_not_made", "no key for the tags of voice packs: %s", e.text);
+        return;
+    }
+    values[ENTRY_VOICE_PACK_TAG_KEY] =
+        (struct entry_value){ .raw = made.raw, .version = arena_strdup(arena, made.version) };
 }
 
 int configuration_compile(const struct router_shared *shared, const struct entry_value values[ENTRY_COUNT],
@@ -111,7 +110,9 @@ int configuration_load(const struct router_shared *shared, struct arena *arena, 
     int r = store_open(&shared->place, &store, e);
     if (r != 0)
         return r;
-    r = configuration_read(shared, store, arena, values, e);
+    r = configuration_read(store, arena, values, e);
+    if (r == 0)
+        configuration_provide_tag_key(shared, store, arena, values);
     if (r == 0)
         r = configuration_compile(shared, values, 1, arena, &image, e);
     store_close(store);

@@ -6,10 +6,15 @@
 #include "core/store/store.h"
 #include "fcgi/router.h"
 
-/* Reads every entry; what is not there is left empty. Memory of the arena. Where there are
- * voice packs and no key for their tags as yet, it makes one. */
-int configuration_read(const struct router_shared *shared, struct store *store, struct arena *arena,
-                       struct entry_value values[ENTRY_COUNT], struct error *e);
+/* Reads every entry; what is not there is left empty. Memory of the arena. */
+int configuration_read(struct store *store, struct arena *arena, struct entry_value values[ENTRY_COUNT],
+                       struct error *e);
+
+/* Where there are voice packs and no key for their tags as yet, makes one, if no other instance is
+ * faster, and puts it among the values: packs come from administrators or from SQL, and whoever looks
+ * first provides it. A failure has been logged, and is tried again with the next call. */
+void configuration_provide_tag_key(const struct router_shared *shared, struct store *store,
+                                   struct arena *arena, struct entry_value values[ENTRY_COUNT]);
 
 /* Compiles them. ERR_FORMAT: refused; every fault has been logged. */
 int configuration_compile(const struct router_shared *shared, const struct entry_value values[ENTRY_COUNT],

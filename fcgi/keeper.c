@@ -144,7 +144,7 @@ static int read_store(struct keeper *k, uint64_t stamp, struct entry_value value
 {
     for (int reads = 1;; reads++) {
         arena_reset(k->arena);
-        int r = configuration_read(k->shared, k->store, k->arena, values, e);
+        int r = configuration_read(k->store, k->arena, values, e);
         k->has_stamp = r == 0;
         k->stamp = stamp;
         enum reload_source heard = source_of(store_listen(k->store));
@@ -174,6 +174,8 @@ static void look(struct keeper *k, enum reload_source source)
     if (r == 0)
         r = read_store(k, stamp, values, &source, &e);
     keeper_report_store(&k->report, r == 0, e.text);
+    if (r == 0)
+        configuration_provide_tag_key(k->shared, k->store, k->arena, values);
     if (r == 0)
         apply(k, values, source);
     arena_reset(k->arena);

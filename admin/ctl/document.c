@@ -59,6 +59,8 @@ static void show(const struct invocation *call, const struct session *session, e
         r = config_mask(*value, session_keys(session), call->arena, value, NULL);
     else if (r == 0 && id == ENTRY_CALLER_KEYS)
         r = show_callers(value, call->arena);
+    else if (r == 0 && id == ENTRY_VOICE_PACK_TAG_KEY)
+        *value = config_mask_tag_key(*value, call->arena);
     if (r != 0)
         *value = span_of(NULL, 0);
 }

@@ -1,10 +1,12 @@
 #include "admin/ctl/keycheck.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/config/admit.h"
 #include "core/config/document.h"
 #include "core/config/keyplaces.h"
+#include "core/packs/tag_key.h"
 
 struct keycheck {
     const struct envelope_keys *keys;
@@ -49,21 +51,64 @@ static int check_place(void *ctx, const struct key_place *place)
     return 0;
 }
 
-int keycheck_run(struct span raw, const struct envelope_keys *keys, struct arena *arena,
-                 struct key_tally *out)
+static int check_tree(const struct invocation *call, struct session *session, struct keycheck *check,
+                      char version[STORE_VERSION_BYTES])
 {
-    struct keycheck check = { .keys = keys, .current_only = *keys, .arena = arena };
     struct entry_faults faults = { 0 };
+    struct store_value tree;
 
-    check.current_only.has_previous = false;
-    int r = document_check(raw, arena, &faults);
+    int status = session_get(call, session, ENTRY_LLM_ROUTER_CONFIG, &tree);
+    if (status != CTL_OK)
+        return status;
+    int r = document_check(tree.raw, call->arena, &faults);
     if (r == 0)
-        r = key_places_walk(raw, arena, check_place, &check);
-    envelope_keys_wipe(&check.current_only);
+        r = key_places_walk(tree.raw, call->arena, check_place, check);
     if (r != 0) {
         ctl_print_faults(&faults);
-        return ERR_FORMAT;
+        return ctl_fail(call, CTL_REFUSED, "version %s is not a valid document", tree.version);
     }
-    *out = check.tally;
-    return 0;
+    memcpy(version, tree.version, STORE_VERSION_BYTES);
+    return CTL_OK;
+}
+
+static int check_tag_key(const struct invocation *call, struct session *session, struct keycheck *check)
+{
+    static const struct json_want want = { "ciphertext", false };
+    const char *name = entry_name(ENTRY_VOICE_PACK_TAG_KEY);
+    struct json_value found = { .kind = JSON_KIND_ABSENT };
+    struct store_value value;
+    struct secret secret;
+    struct error e;
+
+    int r = store_get(session->store, name, call->arena, &value, &e);
+    if (r != 0)
+        return r == ERR_NOT_FOUND ? CTL_OK : ctl_fail(call, CTL_REFUSED, "%s", e.text);
+    check->tally.keys++;
+    (void)json_find(value.raw, &want, 1, 0, &found, NULL);
+    struct span text = found.kind == JSON_KIND_STRING ? json_decode(call->arena, found.raw) : span_of("", 0);
+    if (tag_key_open(&check->current_only, text, &secret, NULL) != 0) {
+        if (tag_key_open(check->keys, text, &secret, &e) == 0) {
+            check->tally.previous++;
+        } else {
+            fprintf(stderr, "%s: %s\n", name, e.text);
+            check->tally.broken++;
+        }
+    }
+    secret_wipe(&secret);
+    return CTL_OK;
+}
+
+int keycheck_run(const struct invocation *call, struct session *session, char version[STORE_VERSION_BYTES],
+                 struct key_tally *out)
+{
+    struct keycheck check = { .keys = &session->keys, .current_only = session->keys, .arena = call->arena };
+
+    check.current_only.has_previous = false;
+    int status = check_tree(call, session, &check, version);
+    if (status == CTL_OK)
+        status = check_tag_key(call, session, &check);
+    envelope_keys_wipe(&check.current_only);
+    if (status == CTL_OK)
+        *out = check.tally;
+    return status;
 }

@@ -1,11 +1,10 @@
-/* Whether the keys of a routing tree can be used with the master keys at hand. */
+/* Whether what is kept encrypted can be used with the master keys at hand. */
 #ifndef ADMIN_CTL_KEYCHECK_H
 #define ADMIN_CTL_KEYCHECK_H
 
 #include <stddef.h>
 
-#include "admin/ctl/ctl.h"
-#include "core/crypto/envelope.h"
+#include "admin/ctl/session.h"
 
 struct key_tally {
     size_t keys;     /* places with a ciphertext */
@@ -13,10 +12,10 @@ struct key_tally {
     size_t previous; /* those that open with the previous master key only */
 };
 
-/* Decrypts the key at every place of `raw`, and says on stderr which fail and why: a line
- * "model|id (PLACE): reason" each. A place that refers to a credential counts there.
- * ERR_FORMAT: not a document that has places. */
-int keycheck_run(struct span raw, const struct envelope_keys *keys, struct arena *arena,
+/* Decrypts the key at every place of the tree in force, and that of voice packs' tags, if there is
+ * one; says on stderr which fail and why: a line "model|id (PLACE): reason" each. A place that refers to a
+ * credential counts there. CTL_OK with the tree's version, or CTL_REFUSED after a message. */
+int keycheck_run(const struct invocation *call, struct session *session, char version[STORE_VERSION_BYTES],
                  struct key_tally *out);
 
 #endif

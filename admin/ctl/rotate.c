@@ -29,11 +29,68 @@ static int compose_rotated(const struct invocation *call, struct session *sessio
     return status;
 }
 
+/* Of voice packs; raw.ptr NULL where there is none. */
+static int get_tag_key(const struct invocation *call, struct session *session, struct store_value *out)
+{
+    struct error e;
+    *out = (struct store_value){ .version = "" };
+    int r = store_get(session->store, entry_name(ENTRY_VOICE_PACK_TAG_KEY), call->arena, out, &e);
+    return r == 0 || r == ERR_NOT_FOUND ? CTL_OK : ctl_fail(call, CTL_REFUSED, "%s", e.text);
+}
+
+static int compose_tag_key(const struct invocation *call, struct session *session,
+                           const struct store_value *current, void *report, struct composed *out)
+{
+    struct error e;
+    if (config_rotate_tag_key(current->raw, &session->keys, call->arena, &out->raw, report, &e) != 0)
+        return ctl_fail(call, CTL_REFUSED, "%s", e.text);
+    document_diff(call, session, ENTRY_VOICE_PACK_TAG_KEY, current->raw, out->raw, &out->diff);
+    return CTL_OK;
+}
+
+static int rotate_tag_key(const struct invocation *call, struct session *session,
+                          struct config_rotation *report)
+{
+    struct config_rotation own = { .rotated = 0 };
+    struct store_outcome outcome;
+    struct store_value value;
+    const struct change change = {
+        .entry = ENTRY_VOICE_PACK_TAG_KEY,
+        .action = "rotate",
+        .compose = compose_tag_key,
+        .ctx = &own,
+    };
+
+    int status = get_tag_key(call, session, &value);
+    if (status == CTL_OK && value.raw.ptr != NULL)
+        status = change_apply(call, session, &change, &outcome);
+    report->rotated += own.rotated;
+    report->current += own.current;
+    return status;
+}
+
 static int report_counts(const struct invocation *call, const struct config_rotation *report,
                          const char *verb)
 {
     return ctl_printf(call, "keys %s: %zu; open with the current master key already: %zu\n", verb,
                       report->rotated, report->current);
+}
+
+static int rotate_tag_key_dry(const struct invocation *call, struct session *session,
+                              struct config_rotation *report)
+{
+    struct config_rotation own = { .rotated = 0 };
+    struct store_value value;
+    struct composed ignored;
+
+    int status = get_tag_key(call, session, &value);
+    if (status == CTL_OK && value.raw.ptr != NULL)
+        status = compose_tag_key(call, session, &value, &own, &ignored);
+    ctl_print_faults(&own.undecryptable);
+    report->rotated += own.rotated;
+    report->current += own.current;
+    report->undecryptable.dropped += own.undecryptable.count;
+    return status;
 }
 
 static int rotate_dry(const struct invocation *call, struct session *session)
@@ -46,9 +103,11 @@ static int rotate_dry(const struct invocation *call, struct session *session)
         status = rotate_tree(call, session, tree.raw, &ignored, &report);
     if (status == CTL_OK) {
         ctl_print_faults(&report.undecryptable);
-        status = report_counts(call, &report, "that would be encrypted anew");
+        status = rotate_tag_key_dry(call, session, &report);
     }
-    if (status == CTL_OK && report.undecryptable.count > 0)
+    if (status == CTL_OK)
+        status = report_counts(call, &report, "that would be encrypted anew");
+    if (status == CTL_OK && report.undecryptable.count + report.undecryptable.dropped > 0)
         status = ctl_fail(call, CTL_REFUSED, "keys that neither master key opens: %zu",
                           report.undecryptable.count + report.undecryptable.dropped);
     return status;
@@ -57,20 +116,18 @@ static int rotate_dry(const struct invocation *call, struct session *session)
 /* After the change, from what the store says by now. */
 static int verify_rotated(const struct invocation *call, struct session *session)
 {
-    struct store_value tree;
+    char version[STORE_VERSION_BYTES];
     struct key_tally tally = { 0 };
-    int status = session_get(call, session, ENTRY_LLM_ROUTER_CONFIG, &tree);
-    if (status == CTL_OK && keycheck_run(tree.raw, &session->keys, call->arena, &tally) != 0)
-        status = ctl_fail(call, CTL_REFUSED, "version %s is not a valid document", tree.version);
+    int status = keycheck_run(call, session, version, &tally);
     if (status == CTL_OK && tally.previous > 0)
         status = ctl_fail(call, CTL_REFUSED,
                           "version %s has %zu keys of the previous master key again: some program still "
                           "encrypts with it. Give it the new one, and run this again",
-                          tree.version, tally.previous);
+                          version, tally.previous);
     if (status == CTL_OK && tally.broken > 0)
         status = ctl_fail(call, CTL_REFUSED,
                           "%zu of %zu keys of version %s cannot be used; set them anew, and run this again",
-                          tally.broken, tally.keys, tree.version);
+                          tally.broken, tally.keys, version);
     if (status == CTL_OK)
         status = ctl_printf(call,
                             "all %zu keys of version %s open with the current master key\n"
@@ -79,7 +136,7 @@ static int verify_rotated(const struct invocation *call, struct session *session
                             "   llm-router, llm-router-admin and llm-routerctl, and restart the first two.\n"
                             "2. Run llm-routerctl verify without it.\n"
                             "3. Keep the previous key for as long as an older version may be restored.\n",
-                            tally.keys, tree.version);
+                            tally.keys, version);
     return status;
 }
 
@@ -104,6 +161,8 @@ int ctl_rotate(const struct invocation *call)
         status = rotate_dry(call, &session);
     } else if (status == CTL_OK) {
         status = change_apply(call, &session, &change, &outcome);
+        if (status == CTL_OK)
+            status = rotate_tag_key(call, &session, &report);
         if (status == CTL_OK)
             status = report_counts(call, &report, "encrypted anew");
         if (status == CTL_OK)

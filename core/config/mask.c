@@ -58,3 +58,15 @@ int config_mask(struct span raw, const struct envelope_keys *keys, struct arena 
     buf_free(&text);
     return r;
 }
+
+struct span config_mask_tag_key(struct span raw, struct arena *arena)
+{
+    static const struct json_want want = { "ciphertext", false };
+    char print[CIPHERTEXT_FINGERPRINT_DIGITS + 1];
+    struct json_value found;
+
+    if (json_find(raw, &want, 1, 0, &found, NULL) != 0 || found.kind != JSON_KIND_STRING)
+        return span_of("", 0);
+    fingerprint(json_decode(arena, found.raw), CIPHERTEXT_FINGERPRINT_DIGITS, print);
+    return span_cstr(arena_printf(arena, "{\"ciphertextFingerprint\":\"%s\"}", print));
+}

@@ -17,4 +17,8 @@
 int config_mask(struct span raw, const struct envelope_keys *keys, struct arena *arena, struct span *out,
                 struct error *e);
 
+/* The same of VOICE_PACK_TAG_KEY, which nobody need know: {"ciphertextFingerprint"}; the empty span if it is
+ * not valid. */
+struct span config_mask_tag_key(struct span raw, struct arena *arena);
+
 #endif

@@ -1,5 +1,6 @@
 /*
- * LLM_ROUTER_CONFIG, moved from the previous master key to the current one.
+ * What is kept encrypted, moved from the previous master key to the current one: the keys in
+ * LLM_ROUTER_CONFIG, and the key of voice packs' tags.
  */
 #ifndef CORE_CONFIG_ROTATE_H
 #define CORE_CONFIG_ROTATE_H
@@ -27,5 +28,10 @@ struct config_rotation {
  */
 int config_rotate(struct span raw, const struct envelope_keys *keys, struct arena *arena, struct span *out,
                   struct config_rotation *report, struct error *e);
+
+/* The same of VOICE_PACK_TAG_KEY: its ciphertext becomes another, and the key in it stays what
+ * it is. In *report the entry's name is where it stands. */
+int config_rotate_tag_key(struct span raw, const struct envelope_keys *keys, struct arena *arena,
+                          struct span *out, struct config_rotation *report, struct error *e);
 
 #endif

@@ -68,25 +68,35 @@ static const char *quoted(struct arena *arena, struct span text)
     return copy;
 }
 
-int body_splice_text(struct span body, const char *name, const struct json_value *value, struct span text,
+int body_splice_json(struct span body, const char *name, const struct json_value *value, const char *json,
                      struct arena *arena, struct splice *out)
 {
-    const char *json = quoted(arena, text);
-    if (value->kind == JSON_KIND_STRING && span_eq(json_decode(arena, value->raw), text))
-        return 0; /* as the caller wrote it */
     if (value->kind != JSON_KIND_ABSENT)
-        return splice_add(out, value->offset, value->raw.len, span_cstr(json));
+        return splice_add(out, value->offset, value->raw.len, span_cstr(arena_strdup(arena, json)));
     return body_insert_member(body, body_first_brace(body), arena_printf(arena, "\"%s\":%s", name, json),
                               arena, out);
 }
 
-int body_remove_member(struct span body, const struct json_value *value, struct splice *out)
+int body_splice_text(struct span body, const char *name, const struct json_value *value, struct span text,
+                     struct arena *arena, struct splice *out)
 {
-    size_t from = value->key_offset, to = value->offset + value->raw.len;
-    size_t next = to, before = from;
+    if (value->kind == JSON_KIND_STRING && span_eq(json_decode(arena, value->raw), text))
+        return 0; /* as the caller wrote it */
+    return body_splice_json(body, name, value, quoted(arena, text), arena, out);
+}
 
-    while (next < body.len && is_blank(body.ptr[next]))
-        next++;
+static size_t skip_blanks(struct span body, size_t at)
+{
+    while (at < body.len && is_blank(body.ptr[at]))
+        at++;
+    return at;
+}
+
+/* Of what stands from..to, members with the commas between them. */
+static int remove_run(struct span body, size_t from, size_t to, struct splice *out)
+{
+    size_t next = skip_blanks(body, to), before = from;
+
     while (before > 0 && is_blank(body.ptr[before - 1]))
         before--;
     if (next < body.len && body.ptr[next] == ',')
@@ -94,6 +104,38 @@ int body_remove_member(struct span body, const struct json_value *value, struct 
     else if (before > 0 && body.ptr[before - 1] == ',')
         from = before - 1;
     return splice_add(out, from, to - from, span_of("", 0));
+}
+
+/* The first of the members that stands at or behind `at`; NULL: none does. */
+static const struct json_value *find_next(const struct json_value *const *values, size_t n, size_t at)
+{
+    const struct json_value *next = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (values[i]->kind != JSON_KIND_ABSENT && values[i]->key_offset >= at &&
+            (next == NULL || values[i]->key_offset < next->key_offset))
+            next = values[i];
+    return next;
+}
+
+/* Neighbours go together: there is one comma too few to leave each out by itself. */
+int body_remove_members(struct span body, const struct json_value *const *values, size_t n,
+                        struct splice *out)
+{
+    const struct json_value *member = find_next(values, n, 0);
+    int r = 0;
+
+    while (r == 0 && member != NULL) {
+        size_t from = member->key_offset, to;
+        do {
+            to = member->offset + member->raw.len;
+            size_t comma = skip_blanks(body, to);
+            member = find_next(values, n, to);
+            if (member == NULL || skip_blanks(body, comma + 1) != member->key_offset)
+                break;
+        } while (true);
+        r = remove_run(body, from, to, out);
+    }
+    return r;
 }
 
 bool body_says_something(const struct json_value *v)

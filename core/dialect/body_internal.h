@@ -32,8 +32,14 @@ int body_insert_member(struct span body, size_t brace, const char *member, struc
 int body_splice_text(struct span body, const char *name, const struct json_value *value, struct span text,
                      struct arena *arena, struct splice *out);
 
-/* Leaves out a member, and with it the comma that parts it from another. */
-int body_remove_member(struct span body, const struct json_value *value, struct splice *out);
+/* The same of a value as JSON. */
+int body_splice_json(struct span body, const char *name, const struct json_value *value, const char *json,
+                     struct arena *arena, struct splice *out);
+
+/* Leaves out members of one object, one at least of which stays; and with each the comma that parts it from
+ * another. Of kind ABSENT: nothing to leave out. */
+int body_remove_members(struct span body, const struct json_value *const *values, size_t n,
+                        struct splice *out);
 
 /* Whether a member of a reply is more than a place where something could stand:
  * not null, "", [] or {}. */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "core/dialect/dialect.h"
+#include "core/packs/voice_pack.h"
 
 enum {
     SPEECH_INPUT_CHARACTERS = 4096,
@@ -33,18 +34,25 @@ struct speech_facts {
     struct span instructions; /* empty: none */
     bool wants_events;        /* stream_format: sse */
     struct span extra_body;   /* a JSON object as written; empty: none */
+    struct span voice_pack;   /* the same: the snapshot of one */
 
-    /* The body and where members of it stand, for upstreams that take the same. */
+    /* The pack to speak with, whose are then voice and, where it has a rate, speed; NULL: none. Put in by
+     * whoever believes the snapshot, or knows the pack that `voice` names. */
+    const struct voice_pack_snapshot *pack;
+
+    /* The body and where members of it stand, for upstreams that take the same. Kind ABSENT where nothing
+     * stands. */
     struct span body;
-    struct json_value model_value, voice_value, extra_body_value; /* kind ABSENT where nothing stands */
+    struct json_value model_value, voice_value, speed_value, extra_body_value, voice_pack_value;
 };
 
 int speech_read_request(struct span body, struct span type, struct arena *arena, struct request_facts *facts,
                         struct request_fault *fault);
 
 /* The body for an upstream that speaks this dialect: `model` replaced, `voice`
- * put in where none was asked for (empty: left out), `extra_body` left out: it
- * speaks to us. Every other byte is the caller's. 0 or ERR_LIMIT. */
+ * put in where none was asked for (empty: left out), what a pack says put in,
+ * `extra_body` and `voice_pack` left out: they speak to us. Every other byte is the
+ * caller's. 0 or ERR_LIMIT. */
 int speech_splice_request(const struct speech_facts *facts, struct span model, struct span voice,
                           struct arena *arena, struct splice *out);
 

@@ -16,6 +16,8 @@ enum {
     WANT_INSTRUCTIONS,
     WANT_STREAM_FORMAT,
     WANT_EXTRA_BODY,
+    WANT_EXTRA_PACK,
+    WANT_VOICE_PACK,
     WANT_MEMBER,
     N_WANTS,
 };
@@ -32,6 +34,8 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_INSTRUCTIONS] = { "instructions", true },
     [WANT_STREAM_FORMAT] = { "stream_format", true },
     [WANT_EXTRA_BODY] = { "extra_body", true },
+    [WANT_EXTRA_PACK] = { "extra_body.voice_pack", false },
+    [WANT_VOICE_PACK] = { "voice_pack", true },
     [WANT_MEMBER] = { "*", false },
 };
 
@@ -175,6 +179,7 @@ static int read_speed(struct request *r)
 {
     const struct json_value *speed = &r->reading->found[WANT_SPEED];
     r->speech->speed = 1;
+    r->speech->speed_value = *speed;
     if (!is_there(speed))
         return 0;
     if (speed->kind != JSON_KIND_NUMBER || !json_number(speed->raw, &r->speech->speed) ||
@@ -218,7 +223,22 @@ static int read_extra_body(struct request *r)
         return 0;
     if (extra->kind != JSON_KIND_OBJECT)
         return body_refuse(r->fault, "extra_body", "`extra_body` must be an object.");
+    if (is_there(&r->reading->found[WANT_EXTRA_PACK])) /* where it would be dropped in silence */
+        return body_refuse(r->fault, "extra_body.voice_pack",
+                           "`voice_pack` stands beside `extra_body`, and not in it.");
     r->speech->extra_body = extra->raw;
+    return 0;
+}
+
+static int read_voice_pack(struct request *r)
+{
+    const struct json_value *pack = &r->reading->found[WANT_VOICE_PACK];
+    r->speech->voice_pack_value = *pack;
+    if (!is_there(pack))
+        return 0;
+    if (pack->kind != JSON_KIND_OBJECT)
+        return body_refuse(r->fault, "voice_pack", "`voice_pack` must be an object: the snapshot of one.");
+    r->speech->voice_pack = pack->raw;
     return 0;
 }
 
@@ -226,8 +246,8 @@ int speech_read_request(struct span body, struct span type, struct arena *arena,
                         struct request_fault *fault)
 {
     static int (*const members[])(struct request * r) = {
-        read_model, read_input,        read_voice,         read_format,
-        read_speed, read_instructions, read_stream_format, read_extra_body,
+        read_model,        read_input,         read_voice,      read_format,     read_speed,
+        read_instructions, read_stream_format, read_extra_body, read_voice_pack,
     };
     struct reading reading = { .arena = arena }; /* zero is JSON_KIND_ABSENT */
     struct json_fault syntax = { 0 };
@@ -256,11 +276,16 @@ int speech_read_request(struct span body, struct span type, struct arena *arena,
 int speech_splice_request(const struct speech_facts *facts, struct span model, struct span voice,
                           struct arena *arena, struct splice *out)
 {
+    const struct json_value *const ours[] = { &facts->extra_body_value, &facts->voice_pack_value };
+    char speed[VOICE_PACK_NUMBER_BYTES];
+
     splice_init(out, facts->body);
     int r = body_splice_text(facts->body, "model", &facts->model_value, model, arena, out);
-    if (r == 0 && facts->voice.len == 0 && voice.len > 0)
+    if (r == 0 && voice.len > 0 && (facts->voice.len == 0 || facts->pack != NULL))
         r = body_splice_text(facts->body, "voice", &facts->voice_value, voice, arena, out);
-    if (r == 0 && facts->extra_body_value.kind != JSON_KIND_ABSENT)
-        r = body_remove_member(facts->body, &facts->extra_body_value, out);
-    return r;
+    if (r == 0 && facts->pack != NULL && facts->pack->params[VOICE_PACK_RATE].is_set) {
+        voice_pack_write_number(facts->pack->params[VOICE_PACK_RATE].value, speed);
+        r = body_splice_json(facts->body, "speed", &facts->speed_value, speed, arena, out);
+    }
+    return r == 0 ? body_remove_members(facts->body, ours, 2, out) : r;
 }

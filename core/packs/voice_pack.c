@@ -9,7 +9,6 @@
 enum {
     TEXT_BYTES_MAX = 1024,    /* of a member: more than any of ours has */
     SIGNED_BYTES = 64 * 1024, /* all of them, with escapes */
-    NUMBER_BYTES = 32,        /* "-1.7976931348623157e+308" */
     NAME_SHOWN_BYTES = 64,    /* of a member that is not known */
     TAG_BYTES = 3 + 43 + 1,   /* "v1.", 32 bytes in base64url, a NUL */
 };
@@ -48,16 +47,20 @@ static struct span text_of(const struct voice_pack_snapshot *snapshot, size_t i)
     return *(const struct span *)(const void *)((const char *)snapshot + texts[i].place);
 }
 
-/* The shortest text that is this number again: "1.1", not "1.1000000000000001". */
-static void write_number(struct json_writer *w, double value)
+void voice_pack_write_number(double value, char out[VOICE_PACK_NUMBER_BYTES])
 {
-    char text[NUMBER_BYTES];
     double again;
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (json_number(span_cstr(text), &again) && again == value)
+        snprintf(out, VOICE_PACK_NUMBER_BYTES, "%.*g", digits, value);
+        if (json_number(span_cstr(out), &again) && again == value)
             break;
     }
+}
+
+static void write_number(struct json_writer *w, double value)
+{
+    char text[VOICE_PACK_NUMBER_BYTES];
+    voice_pack_write_number(value, text);
     jw_raw(w, span_cstr(text));
 }
 

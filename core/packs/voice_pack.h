@@ -50,6 +50,10 @@ struct voice_pack_number {
     bool is_set;
 };
 
+/* The shortest text that is this number again: "1.1", not "1.1000000000000001". */
+enum { VOICE_PACK_NUMBER_BYTES = 32 };
+void voice_pack_write_number(double value, char out[VOICE_PACK_NUMBER_BYTES]);
+
 /* Whether it says that a voice shall speak as it does anyway. */
 bool voice_pack_is_usual(enum voice_pack_param param, double value);
 

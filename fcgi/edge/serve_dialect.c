@@ -7,6 +7,7 @@
 #include "core/signal/memo.h"
 #include "fcgi/edge/limits.h"
 #include "fcgi/edge/speech.h"
+#include "fcgi/edge/voice_packs.h"
 
 enum { DETAILS_BYTES = 512 * 1024 };
 
@@ -208,7 +209,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
     struct plan plan;
 
     turn->event->dialect = dialect->name;
-    if (read_request(turn, dialect, &facts) != 0)
+    if (read_request(turn, dialect, &facts) != 0 || voice_packs_apply(turn, &facts) != 0)
         return;
     const struct service *service = &services[dialect->is_adapted];
     const struct snap_model *model = find_model(turn, dialect, service, &facts);

@@ -112,3 +112,81 @@ void serve_voice_pack_snapshot(struct turn *turn)
     reply_json(&turn->reply, 200, buf_span(&body));
     buf_free(&body);
 }
+
+/* ---- speech ---- */
+
+static int refuse(struct turn *turn, const char *param, const char *message)
+{
+    turn_fail(turn, &(struct failure){ .kind = FAILURE_INVALID_REQUEST, .param = param, .message = message });
+    return ERR_FORMAT;
+}
+
+/* A snapshot as the caller kept it. */
+static int believe(struct turn *turn, struct span json, struct voice_pack_snapshot *out)
+{
+    struct voice_pack_fault fault = { .message = NULL };
+    struct secret key;
+
+    int r = open_tag_key(turn, &key);
+    if (r != 0)
+        return r;
+    r = voice_pack_read_snapshot(json, span_of(key.bytes, key.len), turn->request.arena, out, &fault);
+    secret_wipe(&key);
+    return r == 0 ? 0 : refuse(turn, fault.param, fault.message);
+}
+
+/* What the caller says besides, as official clients must, has to be the same. */
+static int check_agreement(struct turn *turn, const struct request_facts *facts,
+                           const struct voice_pack_snapshot *pack)
+{
+    struct span model = facts->model, voice = facts->speech->voice;
+
+    if (model.len > 0 && !span_is(model, "auto") && !span_eq(model, pack->tts_model_id))
+        return refuse(turn, "model", "`model` is another than the voice pack's: leave it out.");
+    if (voice.len > 0 && !span_eq(voice, pack->pack_id) && !span_eq(voice, pack->voice_id))
+        return refuse(turn, "voice", "`voice` is another than the voice pack's: leave it out.");
+    if (pack->params[VOICE_PACK_RATE].is_set && facts->speech->speed != 1)
+        return refuse(turn, "speed", "`speed` cannot be set: the voice pack says it.");
+    return 0;
+}
+
+/* Whether a pack is asked for, and which. 0, or it has been answered. */
+static int find_pack(struct turn *turn, const struct speech_facts *speech, bool *is_asked,
+                     struct voice_pack_snapshot *out)
+{
+    const struct snap_voice_pack *pack = NULL;
+
+    *is_asked = true;
+    if (speech->voice_pack.len > 0)
+        return believe(turn, speech->voice_pack, out);
+    *is_asked = speech->voice.len > 0 && (pack = snapshot_voice_pack(turn->root, speech->voice)) != NULL;
+    if (!*is_asked)
+        return 0;
+    if (!pack->is_enabled || !is_for_caller(turn, pack))
+        return refuse(turn, "voice", "`voice` is a voice pack that is disabled, or not for you.");
+    freeze(turn->root, pack, out);
+    return 0;
+}
+
+int voice_packs_apply(struct turn *turn, struct request_facts *facts)
+{
+    struct voice_pack_snapshot found = { .pack_id = { NULL, 0 } };
+    bool is_asked = false;
+
+    int r = facts->speech == NULL ? 0 : find_pack(turn, facts->speech, &is_asked, &found);
+    if (r != 0 || !is_asked)
+        return r;
+    if ((r = check_agreement(turn, facts, &found)) != 0)
+        return r;
+    struct voice_pack_snapshot *pack = arena_new_of(turn->request.arena, struct voice_pack_snapshot);
+    struct speech_facts *speech = arena_new_of(turn->request.arena, struct speech_facts);
+    *pack = found;
+    *speech = *facts->speech;
+    speech->pack = pack;
+    speech->voice = pack->voice_id;
+    if (pack->params[VOICE_PACK_RATE].is_set)
+        speech->speed = pack->params[VOICE_PACK_RATE].value;
+    facts->model = pack->tts_model_id;
+    facts->speech = speech;
+    return 0;
+}
