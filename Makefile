@@ -49,6 +49,7 @@ ADMIN_SOURCES := $(sort $(wildcard admin/*.c))
 CTL_SOURCES := $(sort $(filter-out admin/ctl/main.c,$(wildcard admin/ctl/*.c)))
 UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
 MIGRATIONS := $(sort $(wildcard sql/[0-9]*.sql))
+PAGES := $(sort $(wildcard admin/binding/*.html admin/binding/*.css admin/binding/*.js admin/binding/*.svg))
 VOICES := $(sort $(wildcard voices/*.tsv))
 UNITS := $(sort $(wildcard lighttpd/*.service lighttpd/*.socket))
 MANUALS := $(sort $(wildcard man/*.[1-9]))
@@ -150,7 +151,15 @@ $(BUILD)/libedge.a: $(call object,$(EDGE_SOURCES))
 $(BUILD)/llm-router: $(BUILD)/fcgi/main.o $(BUILD)/libedge.a $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
-$(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/libengine.a $(BUILD)/libcore.a
+# So are the pages.
+$(BUILD)/pages/pages.c: $(PAGES) tools/embed-pages
+	@mkdir -p $(@D)
+	$(call run,GEN,tools/embed-pages $(PAGES) >$@)
+
+$(BUILD)/pages/pages.o: $(BUILD)/pages/pages.c
+	$(call run,CC,$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@)
+
+$(BUILD)/llm-router-admin: $(call object,$(ADMIN_SOURCES)) $(BUILD)/pages/pages.o $(BUILD)/libengine.a $(BUILD)/libcore.a
 	$(call run,LD,$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@)
 
 # The migrations are part of the program: it reads no file at run time.

@@ -74,6 +74,9 @@ bool admin_identify(struct admin_turn *turn);
  * Today any administrator may do anything. */
 bool admin_may(const char *actor, const char *action, const char *object);
 
+/* What stands behind the API's mount in the path; NULL: the path is another. */
+const char *admin_api_path(const struct admin_turn *turn);
+
 /* Finds the action for the method and path, and does it. */
 void admin_route(struct admin_turn *turn);
 

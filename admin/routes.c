@@ -88,14 +88,21 @@ static void serve(struct admin_turn *turn, const struct route *route, const char
         write_event_count(turn, turn->reply.status);
 }
 
+const char *admin_api_path(const struct admin_turn *turn)
+{
+    const char *at = strstr(turn->request.path, mount);
+    /* A web server that maps the prefix sends /api/adminX as well: what stands behind that is not ours. */
+    return at == NULL || at[sizeof(mount) - 1] != '/' ? NULL : at + sizeof(mount);
+}
+
 void admin_route(struct admin_turn *turn)
 {
-    const char *path = strstr(turn->request.path, mount);
+    const char *path = admin_api_path(turn);
     const char *pattern = NULL, *allow = "";
     struct span name = { "", 0 };
 
-    /* A web server that maps the prefix sends /api/adminX as well: what stands behind that is not ours. */
-    path = path == NULL || path[sizeof(mount) - 1] != '/' ? "" : path + sizeof(mount);
+    if (path == NULL)
+        path = "";
     for (size_t i = 0; i < N_ROUTES; i++) {
         const struct route *route = &routes[i];
         if (pattern == NULL ? !fits(route->path, path, &name) : strcmp(pattern, route->path) != 0)

@@ -1,7 +1,8 @@
-/* One request of an administrator, from its parameters to its end. */
+/* One request, of an administrator or for a page, from its parameters to its end. */
 #include "admin/admin.h"
 
 #include "admin/answer.h"
+#include "admin/pages.h"
 
 void admin_serve(struct admin_worker *worker, struct conn *conn)
 {
@@ -15,7 +16,7 @@ void admin_serve(struct admin_worker *worker, struct conn *conn)
     turn.reply.request_id = turn.request.id;
     if (r != 0)
         admin_fail(&turn, &failure);
-    else if (admin_identify(&turn))
+    else if (!pages_serve(&turn) && admin_identify(&turn))
         admin_route(&turn);
     conn_end(conn);
     reply_free(&turn.reply);

@@ -7,6 +7,8 @@ import pytest
 from administrator import Admin, Deployment
 import front_ends
 from authority import Authority
+from binding import Site
+from browser import Browser
 from otlp import Receiver
 from postgres import Postgres
 from providers import Providers
@@ -166,6 +168,37 @@ def start_gateway(tmp_path, base_urls, upstream):
     yield start
     for gateway in started:
         gateway.stop()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.stop()
+
+
+@pytest.fixture(scope="session")
+def session_site(tmp_path_factory, base_urls, upstream):
+    site = Site(tmp_path_factory.mktemp("site"), base_urls, upstream)
+    yield site
+    site.stop()
+
+
+@pytest.fixture
+def site(session_site, upstream):
+    """Where the binding page is, with an upstream without memories."""
+    upstream.reset()
+    yield session_site
+    session_site.assert_unbroken()
+
+
+@pytest.fixture
+def page(site, browser):
+    """The binding page, at which the browser has nothing to complain of."""
+    page = browser.open(site.url)
+    yield page
+    assert not page.complaints()
+    page.close()
 
 
 @pytest.fixture

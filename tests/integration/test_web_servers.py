@@ -244,3 +244,14 @@ def test_the_administrators_mount_is_there(gateway, admin):
     assert admin.send("POST", "/api/admin/caller-keys", {"id": name}).status == 201
     path = f"/api/admin/caller-keys/{name.replace('/', '%2F').replace(' ', '%20')}"
     assert admin.ask("DELETE", path).status == 200, "a name's slash and blank are passed on"
+
+
+def test_the_page_for_voice_packs_is_there(gateway, admin):
+    for path, other in (("/voice-packs/", "/voice-packs/card.js"), ("/voice-packs/card.js", "/voice-packs/")):
+        reply = gateway.get(path, key=None)
+        assert reply.status == 200 and reply.headers["content-security-policy"] and "status" not in reply.headers
+        tag = reply.headers["etag"]
+        assert gateway.call("GET", path, headers={"if-none-match": tag}, key=None).reply().status == 304
+        assert gateway.call("GET", other, headers={"if-none-match": tag}, key=None).reply().status == 200
+    reply = gateway.get("/voice-packs", key=None)
+    assert (reply.status, reply.headers["location"]) == (308, "voice-packs/")

@@ -1,0 +1,47 @@
+/* What the page asks of llm-router, which is at the same origin beside it. */
+const MOUNT = new URL("../v1/", import.meta.url);
+
+/* Why the router did not do it, in a sentence; status 0: there was no answer. */
+export class RouterError extends Error {
+    constructor(message, status) {
+        super(message);
+        this.status = status;
+    }
+}
+
+async function failureOf(reply) {
+    const told = await reply.json().then((body) => body.error?.message, () => undefined);
+    return new RouterError(typeof told === "string" ? told : `The gateway answered ${reply.status}.`, reply.status);
+}
+
+/* The reply, if it is a good one. `body`: JSON text, or undefined. */
+async function ask(key, method, path, body, signal) {
+    const headers = {};
+    if (key !== "") headers.authorization = `Bearer ${key}`;
+    if (body !== undefined) headers["content-type"] = "application/json";
+    let reply;
+    try {
+        reply = await fetch(new URL(path, MOUNT), { method, headers, body, signal, cache: "no-store", redirect: "error" });
+    } catch (error) {
+        if (error.name === "AbortError") throw error;
+        throw new RouterError("The gateway does not answer.", 0);
+    }
+    if (!reply.ok) throw await failureOf(reply);
+    return reply;
+}
+
+/* [{id, name, description, tier}], those that are enabled. */
+export async function listVoicePacks(key) {
+    return (await (await ask(key, "GET", "voice-packs")).json()).voice_packs;
+}
+
+/* The pack as it is now, as the JSON text that the router made: its tag is of these very values. */
+export async function takeSnapshot(key, id) {
+    return (await ask(key, "POST", `voice-packs/${encodeURIComponent(id)}/snapshot`, "{}")).text();
+}
+
+/* Audio of the text in the voice of a snapshot, as a Blob. */
+export async function speak(key, snapshot, text, signal) {
+    const body = `{"input":${JSON.stringify(text)},"voice_pack":${snapshot}}`;
+    return (await ask(key, "POST", "audio/speech", body, signal)).blob();
+}
