@@ -16,6 +16,8 @@ async function failureOf(reply) {
 
 /* The reply, if it is a good one. `body`: JSON text, or undefined. */
 async function ask(key, method, path, body, signal) {
+    // 401: it is the key's fault, as if the router had said so. A header could not even hold it.
+    if (!/^[\x21-\x7e]*$/.test(key)) throw new RouterError("The key has characters that no key has.", 401);
     const headers = {};
     if (key !== "") headers.authorization = `Bearer ${key}`;
     if (body !== undefined) headers["content-type"] = "application/json";
@@ -30,9 +32,9 @@ async function ask(key, method, path, body, signal) {
     return reply;
 }
 
-/* [{id, name, description, tier}], those that are enabled. */
+/* [{id, name, description?, tier}], those that are enabled and for this caller. */
 export async function listVoicePacks(key) {
-    return (await (await ask(key, "GET", "voice-packs")).json()).voice_packs;
+    return (await (await ask(key, "GET", "voice-packs")).json()).voicePacks;
 }
 
 /* The pack as it is now, as the JSON text that the router made: its tag is of these very values. */

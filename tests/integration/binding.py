@@ -1,15 +1,27 @@
 """The binding page on a gateway's own web server, and character cards to choose there."""
 
 import base64
+import contextlib
 import json
 import struct
 import zlib
 
-from administrator import Admin
+from administrator import API, Admin
 from gateway import Gateway
+from processes import wait_until
 from tree import Tree, hostile, speaker
 
 TREE = Tree(speech=[speaker("speaks", "openai", hostile("a", "k1"))])
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+VOICE = {"provider": "openai", "model": "tts-1", "voice": "onyx", "ttsModelId": "speaks", "enabled": True}
+PACKS = [
+    VOICE | {"name": "Warm", "description": "A low voice.", "tier": "pro", "params": {"rate": 1.25}},
+    VOICE | {"name": "Bright", "voice": "nova", "tier": "lite"},
+    VOICE | {"name": "Gone", "tier": "standard", "enabled": False},
+    VOICE | {"name": MARKUP, "tier": "premium"},
+]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -23,7 +35,36 @@ class Site:
         self.gateway.use(TREE)
         self.admin = Admin(self.gateway)
         self.admin.wait_for_socket()
+        self._ids = {pack["name"]: self._create(pack) for pack in PACKS}
+        self._wait_listed(pack["name"] for pack in PACKS if pack["enabled"])
         self.url = f"http://127.0.0.1:{self.gateway.port}/voice-packs/"
+
+    def _create(self, pack):
+        reply = self.admin.send("POST", f"{API}/voice-packs", pack, "*")
+        assert reply.status == 201, reply
+        return reply.json()["id"]
+
+    def _listed(self):
+        return [pack["name"] for pack in self.gateway.get("/v1/voice-packs").json()["voicePacks"]]
+
+    def _wait_listed(self, names):
+        names = list(names)
+        wait_until(lambda: self._listed() == names, f"the voice packs are {names}")
+
+    @contextlib.contextmanager
+    def without(self, *names):
+        """With these packs disabled."""
+        before = self._listed()
+        self._switch(names, "disable")
+        self._wait_listed(name for name in before if name not in names)
+        yield
+        self._switch(names, "enable")
+        self._wait_listed(before)
+
+    def _switch(self, names, action):
+        for name in names:
+            reply = self.admin.send("POST", f"{API}/voice-packs/{self._ids[name]}/{action}", b"", "*")
+            assert reply.status == 200, reply
 
     def stop(self):
         self.admin.process.stop()

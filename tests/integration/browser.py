@@ -123,6 +123,7 @@ class Page:
         for domain in ("Page", "Runtime", "Log", "Network", "DOM", "Accessibility"):
             self.command(f"{domain}.enable")
         self._events = []
+        self._expected = []
         self.go(url)
 
     def close(self):
@@ -150,11 +151,20 @@ class Page:
 
     def complaints(self):
         """What a developer would see in the console: exceptions, violations of its policy, failed requests."""
-        self.evaluate("0")  # whatever happened before it has been told by then
+        self.evaluate("0")  # whatever happened before has been told by then
         thrown = [event["exceptionDetails"] for event in self.events("Runtime.exceptionThrown")]
-        logged = [event["entry"]["text"] for event in self.events("Log.entryAdded")]
+        logged = [event["entry"] for event in self.events("Log.entryAdded")]
         said = [event["args"] for event in self.events("Runtime.consoleAPICalled")]
-        return thrown + logged + said
+        texts = [json.dumps(each) for each in thrown + logged + said]
+        return [text for text in texts if not any(words in text for words in self._expected)]
+
+    def expect_complaint(self, words):
+        """There is one with these words, which is as it should be."""
+        end = time.monotonic() + ANSWER_S
+        while not any(words in text for text in self.complaints()):
+            assert time.monotonic() < end, f"nothing complains of {words}"
+            time.sleep(0.02)
+        self._expected.append(words)
 
     def evaluate(self, expression):
         """The value of an expression, or of the promise that it is."""

@@ -1,6 +1,9 @@
 """Fixtures. A module that uses `gateway` has its routing tree in TREE."""
 
+import fcntl
 import functools
+import shutil
+import subprocess
 
 import pytest
 
@@ -11,6 +14,7 @@ from binding import Site
 from browser import Browser
 from otlp import Receiver
 from postgres import Postgres
+from processes import BUILD, ROOT
 from providers import Providers
 from upstream import MutePort, RefusedPort, SilentPort, Upstream
 
@@ -168,6 +172,23 @@ def start_gateway(tmp_path, base_urls, upstream):
     yield start
     for gateway in started:
         gateway.stop()
+
+
+@pytest.fixture(scope="session")
+def node_folder():
+    """A folder with the programs of node/ and their libraries, as package-lock.json says."""
+    source, folder = ROOT / "tests" / "integration" / "node", BUILD / "node"
+    lock = (source / "package-lock.json").read_bytes()
+    installed = folder / "package-lock.installed"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "making").open("w") as making:
+        fcntl.flock(making, fcntl.LOCK_EX)  # other processes of pytest want it too
+        for name in ("package.json", "package-lock.json", "ask.mjs"):
+            shutil.copy(source / name, folder / name)
+        if not installed.exists() or installed.read_bytes() != lock:
+            subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True, timeout=300)
+            installed.write_bytes(lock)
+    return folder
 
 
 @pytest.fixture(scope="session")

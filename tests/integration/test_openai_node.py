@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import subprocess
 import time
 
@@ -12,13 +11,11 @@ import chat
 import speech
 import transcripts
 from gateway import MOUNTS
-from processes import BUILD, ROOT
 from providers import sound
 from scripts import answer, close, data, end, hang, head, pause, stream
 from speech import MP3
 from tree import Tree, hostile, model, speaker
 
-HERE = ROOT / "tests" / "integration" / "node"
 TREE = Tree(
     model("m", hostile("a", "k1")),
     model("two", hostile("a", "k1"), hostile("b", "k2")),
@@ -30,23 +27,8 @@ MESSAGES = [{"role": "user", "content": "Say hello."}]
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 
 
-@pytest.fixture(scope="session")
-def library():
-    """The folder with the library, installed as package-lock.json says."""
-    folder = BUILD / "node"
-    lock = (HERE / "package-lock.json").read_bytes()
-    installed = folder / "package-lock.installed"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json", "ask.mjs"):
-        shutil.copy(HERE / name, folder / name)
-    if not installed.exists() or installed.read_bytes() != lock:
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--silent"], cwd=folder, check=True, timeout=300)
-        installed.write_bytes(lock)
-    return folder
-
-
 @pytest.fixture(params=MOUNTS)
-def client(gateway, request, library):
+def client(gateway, request, node_folder):
     """A function: members of the request -> what ask.mjs says came of it."""
 
     def ask(name="m", stream=False, job=None, **members):
@@ -55,7 +37,7 @@ def client(gateway, request, library):
         whole = {"baseURL": base_url, "apiKey": gateway.caller_key, "body": body} | (job or {})
         done = subprocess.run(
             ["node", "ask.mjs"],
-            cwd=library,
+            cwd=node_folder,
             input=json.dumps(whole).encode(),
             capture_output=True,
             timeout=60,
