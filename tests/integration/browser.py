@@ -188,9 +188,9 @@ class Page:
     def nodes(self, role, name=None):
         """Elements of this role, of this name if one is given, that are not hidden."""
         root = self.command("DOM.getDocument", depth=0)["root"]["nodeId"]
-        wanted = {"role": role} | ({} if name is None else {"accessibleName": name})
-        found = self.command("Accessibility.queryAXTree", nodeId=root, **wanted)["nodes"]
-        return [Node(self, node) for node in found if not node["ignored"]]
+        found = self.command("Accessibility.queryAXTree", nodeId=root, role=role)["nodes"]
+        nodes = [Node(self, node) for node in found if not node["ignored"]]
+        return [node for node in nodes if name in (None, node.name)]
 
     def node(self, role, name):
         """The one element of this role and name, as soon as it is there."""
