@@ -24,6 +24,7 @@ from providers import sound
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 STORES = ["embedded", "postgres"]
+DEMO_PACKS = [("coral", "standard"), ("patient-onyx", "lite"), ("eager-nova", "pro")]
 
 
 def heed_signals():
@@ -78,8 +79,11 @@ class Demonstration:
         body = json.dumps(speech.request(model, **members)).encode()
         return Call(self.port, format_request("POST", "/v1/audio/speech", self.headers(), body)).reply()
 
+    def get(self, path):
+        return Call(self.port, format_request("GET", path, self.headers())).reply()
+
     def voices(self, query):
-        return Call(self.port, format_request("GET", f"/v1/audio/voices{query}", self.headers())).reply().json()["voices"]
+        return self.get(f"/v1/audio/voices{query}").json()["voices"]
 
     def processes(self):
         """What runs in its session."""
@@ -163,6 +167,17 @@ def test_it_speaks_with_every_voice_that_it_lists(demonstrate, store):
     as_mp3 = demo.say()
     assert (as_mp3.status, as_mp3.headers["content-type"]) == (200, "audio/mpeg")
     assert sound.decode(as_mp3.body) > 0.3
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_its_voice_packs_are_on_their_page_and_speak(demonstrate, store):
+    demo = demonstrate(STORE=store)
+    demo.wait_ready()
+    assert demo.get("/voice-packs/").headers["content-type"].startswith("text/html")
+    packs = demo.get("/v1/voice-packs").json()["voicePacks"]
+    assert [(pack["id"], pack["tier"]) for pack in packs] == DEMO_PACKS
+    for pack, _ in DEMO_PACKS:
+        assert_heard(demo.say(voice=pack, model=..., response_format="wav").body)
 
 
 def test_on_postgres_its_processes_know_one_store(demonstrate):
