@@ -134,8 +134,9 @@ static const struct engine_program program = {
 
 int main(int argc, char **argv)
 {
-    enum settings_result r = settings_read(rows, sizeof(rows) / sizeof(rows[0]), "llm-router-admin",
-                                           "the administrators' API, and callers' page for voice packs, over FastCGI", argc, argv, &settings);
+    enum settings_result r = settings_read(
+        rows, sizeof(rows) / sizeof(rows[0]), "llm-router-admin",
+        "the administrators' API, and callers' page for voice packs, over FastCGI", argc, argv, &settings);
     if (r != SETTINGS_RUN && r != SETTINGS_CHECK)
         return r == SETTINGS_EXIT_OK ? 0 : 2;
     settings.engine.argv = argv;

@@ -12,7 +12,7 @@ const element = Object.fromEntries(
     ),
 );
 
-let chosenCard = null; // of openCard, with its file's name
+let chosenCard; // a promise of openCard's, with its file's name
 let sampling = new AbortController(); // of the sample that is being made
 
 const keyOf = () => element.key.value.trim();
@@ -103,21 +103,22 @@ async function readCard(file) {
 async function showCard() {
     const input = element.card;
     const [file] = input.files;
-    chosenCard = null;
+    chosenCard = undefined;
     element["card-note"].textContent = "";
     input.setCustomValidity("");
     input.ariaInvalid = "false";
     if (file === undefined) return;
+    const reading = (chosenCard = readCard(file));
     try {
-        const card = await readCard(file);
-        if (input.files[0] !== file) return; // another was chosen meanwhile
-        chosenCard = card;
+        const card = await reading;
+        if (chosenCard !== reading) return; // another was chosen meanwhile
         element["card-note"].textContent =
             card.boundName === null
                 ? `“${card.name}” has no voice pack yet.`
                 : `“${card.name}” has the voice pack “${card.boundName}”, which will be replaced.`;
         tell("");
     } catch (error) {
+        if (chosenCard !== reading) return;
         input.setCustomValidity(error.message);
         input.ariaInvalid = "true";
         tellError(error);
@@ -133,13 +134,12 @@ function download(bytes, type, name) {
 }
 
 async function bindVoice() {
-    const card = chosenCard;
     const id = new FormData(element["bind-form"]).get("pack");
-    if (card === null) return; // it is still being read
     tell("Binding …");
+    const card = await chosenCard;
     const snapshot = await takeSnapshot(keyOf(), id);
-    download(card.bind(snapshot), card.type, card.fileName);
-    tell(`“${card.name}” has the voice pack “${JSON.parse(snapshot).name}” now: ${card.fileName} is in your downloads.`);
+    download(card.bind(snapshot.text), card.type, card.fileName);
+    tell(`“${card.name}” has the voice pack “${snapshot.name}” now: ${card.fileName} is in your downloads.`);
 }
 
 onSubmit(element["key-form"], showPacks);

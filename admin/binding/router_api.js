@@ -32,18 +32,33 @@ async function ask(key, method, path, body, signal) {
     return reply;
 }
 
-/* [{id, name, description?, tier}], those that are enabled and for this caller. */
-export async function listVoicePacks(key) {
-    return (await (await ask(key, "GET", "voice-packs")).json()).voicePacks;
+/* The text of a reply, and what it says, which has this member: what a proxy tells by itself has not. */
+async function readJson(reply, member) {
+    const text = await reply.text();
+    let value;
+    try {
+        value = JSON.parse(text);
+    } catch {
+        value = undefined;
+    }
+    if (value?.[member] === undefined) throw new RouterError("What answered is not the gateway.", 0);
+    return { text, value };
 }
 
-/* The pack as it is now, as the JSON text that the router made: its tag is of these very values. */
+/* [{id, name, description?, tier}], those that are enabled and for this caller. */
+export async function listVoicePacks(key) {
+    return (await readJson(await ask(key, "GET", "voice-packs"), "voicePacks")).value.voicePacks;
+}
+
+/* The pack as it is now: {name, text}, the text being JSON as the router wrote it. */
 export async function takeSnapshot(key, id) {
-    return (await ask(key, "POST", `voice-packs/${encodeURIComponent(id)}/snapshot`, "{}")).text();
+    const reply = await ask(key, "POST", `voice-packs/${encodeURIComponent(id)}/snapshot`, "{}");
+    const { text, value } = await readJson(reply, "packId");
+    return { text, name: value.name };
 }
 
 /* Audio of the text in the voice of a snapshot, as a Blob. */
 export async function speak(key, snapshot, text, signal) {
-    const body = `{"input":${JSON.stringify(text)},"voice_pack":${snapshot}}`;
+    const body = `{"input":${JSON.stringify(text)},"voice_pack":${snapshot.text}}`;
     return (await ask(key, "POST", "audio/speech", body, signal)).blob();
 }

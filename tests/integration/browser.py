@@ -124,6 +124,7 @@ class Page:
             self.command(f"{domain}.enable")
         self._events = []
         self._expected = []
+        self._waited = {}
         self.go(url)
 
     def close(self):
@@ -148,6 +149,16 @@ class Page:
         """All of a kind so far."""
         self._events += self._browser.take_events(self._session)
         return [event["params"] for event in self._events if event["method"] == method]
+
+    def wait_event(self, method):
+        """The next of a kind that has not been waited for."""
+        end = time.monotonic() + ANSWER_S
+        seen = self._waited.setdefault(method, 0)
+        while len(found := self.events(method)) == seen:
+            assert time.monotonic() < end, f"there is no {method}"
+            self.command("Runtime.evaluate", expression="0")  # what has happened is told before its answer
+        self._waited[method] += 1
+        return found[seen]
 
     def complaints(self):
         """What a developer would see in the console: exceptions, violations of its policy, failed requests."""

@@ -1,5 +1,6 @@
 """The binding page: how it is served, and what one does there, in a real browser."""
 
+import base64
 import hashlib
 import json
 import re
@@ -411,6 +412,28 @@ def test_a_gateway_that_does_not_answer_is_told_of(site, page):
     page.node("button", "Show voice packs").click()
     told(page, "#error", "The gateway does not answer.")
     page.expect_complaint("ERR_INTERNET_DISCONNECTED")
+
+
+def answer_instead(page, body):
+    """Answers the page's next request with 200 and this, as a proxy on the way might."""
+    paused = page.wait_event("Fetch.requestPaused")
+    encoded = base64.b64encode(body).decode()
+    page.command("Fetch.fulfillRequest", requestId=paused["requestId"], responseCode=200, body=encoded)
+
+
+@pytest.mark.parametrize("body", [b"<html>Please log in</html>", b"[]", b"null", b"{}", b""])
+def test_what_is_not_the_gateways_answer_is_neither_shown_nor_bound(site, page, downloads, tmp_path, body):
+    path = tmp_path / "Mira.json"
+    path.write_text(json.dumps(CARD))
+    list_packs(site, page)
+    choose(page, "Warm pro", path)
+    page.command("Fetch.enable", patterns=[{"urlPattern": "*/v1/*"}])
+    for button in ("Bind and download", "Show voice packs"):
+        page.node("button", button).click()
+        answer_instead(page, body)
+        told(page, "#error", "What answered is not the gateway.")
+        page.evaluate("document.querySelector('#error').textContent = ''; 0")
+    assert not list(downloads.iterdir())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
