@@ -221,6 +221,8 @@ Otlp__MetricsRequest *otlp_metrics_request(struct otlp_meter *meter, const struc
     if (meter->taken != NULL)
         memcpy(meter->taken, meter->passed, TELEMETRY_CELLS * sizeof(*meter->taken));
     meter->taken_us = clock_wall_us();
+    if (meter->since_us > meter->taken_us)
+        meter->since_us = meter->taken_us; /* the clock was set back: nothing ends before it begins */
     otlp__scope_metrics__init(scope);
     scope->scope = &otlp_scope;
     scope->metrics = arena_array_of(arena, Otlp__Metric *, METRIC_COUNT);

@@ -156,12 +156,11 @@ int sink_thread_start(struct sink_thread *t, const struct sink *sink, const stru
 
 bool sink_thread_join(struct sink_thread *t, uint64_t until_us)
 {
-    uint64_t now = clock_monotonic_us();
-    uint64_t wall_us = clock_wall_us() + (until_us > now ? until_us - now : 0);
-    struct timespec until = { .tv_sec = (time_t)(wall_us / US_PER_S),
-                              .tv_nsec = (long)(wall_us % US_PER_S) * 1000 };
+    struct timespec until = { .tv_sec = (time_t)(until_us / US_PER_S),
+                              .tv_nsec = (long)(until_us % US_PER_S) * 1000 };
 
-    if (pthread_timedjoin_np(t->thread, NULL, &until) != 0)
+    /* Not pthread_timedjoin_np: its clock may be set back meanwhile. */
+    if (pthread_clockjoin_np(t->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
         return false;
     if (t->sink->reads_spool)
         spool_reader_close(&t->reader);
