@@ -227,7 +227,19 @@ fuzz: packages-fuzz ## look for inputs that break a parser, FUZZ_SECONDS for eac
 replay-programs: $(FUZZ_TARGETS:%=$(BUILD)/replay_%)
 fuzz-programs: $(FUZZ_TARGETS:%=$(BUILD)/fuzz_%)
 
-integration: packages-test programs ## through the web servers, with the official client libraries (TESTS=… selects)
+# The same programs with other layouts of what their processes share, for upgrades between the two.
+OTHER := $(BUILD)/other-layout
+OTHER_HEADERS := fcgi/engine/mapping.h core/config/snapshot.h
+
+$(OTHER)/headers/.made: tests/integration/other-layout $(OTHER_HEADERS)
+	@tests/integration/other-layout $(@D)
+	@touch $@
+
+.PHONY: other-layout
+other-layout: programs $(OTHER)/headers/.made
+	@CPPFLAGS=-I$(OTHER)/headers $(PARALLEL) BUILD=$(OTHER) SANITIZE=$(SANITIZE) CFLAGS=-O0 WARNINGS= programs
+
+integration: packages-test programs other-layout ## through the web servers, with the official client libraries (TESTS=… selects)
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CONFINED=$(CONFINED) tests/integration/run $(TESTS)
 
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md

@@ -93,6 +93,16 @@ def pause(seconds):
     return step
 
 
+def until(event):
+    """Silence until the test sets this threading.Event."""
+
+    async def step(exchange):
+        while not event.is_set():
+            await exchange.pause(0.02)
+
+    return step
+
+
 def hang():
     """Silence until the peer leaves."""
     return pause(HANG_LIMIT_S)

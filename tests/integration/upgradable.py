@@ -12,9 +12,12 @@ from processes import count_descriptors, program, wait_until
 VERSION = b"0.1.0\0"
 
 
-def build(path, version):
-    """llm-router as of another version: the same program that calls itself so."""
-    text = Path(program("llm-router")).read_bytes()
+OTHER_LAYOUT = "other-layout/llm-router"  # whose processes share other things: make other-layout
+
+
+def build(path, version, of="llm-router"):
+    """llm-router as of another version: the same program that calls itself so, or one of another layout."""
+    text = Path(program(of)).read_bytes()
     assert VERSION in text and len(version) == len(VERSION) - 1
     put(path, text.replace(VERSION, version.encode() + b"\0"))
 
@@ -40,10 +43,10 @@ class UpgradableGateway(Gateway):
     def _router_command(self):
         return [str(self.program), "--listen", f"unix:{self.socket}"]
 
-    def upgrade(self, version, timeout=60.0):
+    def upgrade(self, version, timeout=60.0, of="llm-router"):
         """To this version, until it is in charge and no worker of the one before takes requests."""
         before = self.workers()
-        build(self.program, version)
+        build(self.program, version, of)
         self.signal_upgrade()
         told = f"this is version {version};"
         wait_until(lambda: self.log_lines("upgraded")[-1:] and told in self.log_lines("upgraded")[-1]["message"],
