@@ -8,6 +8,7 @@
 
 enum {
     TIMEOUT_MAX_MS = 3600 * 1000,
+    CONCURRENCY_MAX = 100000,
     CIPHERTEXT_MAX_BYTES = 12000, /* the envelope's own bound is tighter */
 };
 
@@ -47,6 +48,15 @@ enum {
                "for servers that send traces where ours go, and seldom for somebody else's."             \
     }
 
+/* Of an upstream: how many slots its pool has. */
+#define MAX_CONCURRENCY                                                                                 \
+    {                                                                                                   \
+        .name = "maxConcurrency", .kind = FIELD_INT, .min = 1, .max = CONCURRENCY_MAX,                  \
+        .land = offsetof(struct snap_upstream, max_concurrency),                                        \
+        .doc = "How many requests of all instances together the upstream may have in hand: its pool's " \
+               "slots; without limit if absent."                                                        \
+    }
+
 /* A member of a feature that is not built yet. */
 #define RESERVED(field_name)                                                       \
     {                                                                              \
@@ -60,6 +70,10 @@ extern const struct record upstream_record, key_record, trigger_record, tts_reco
  * endpoint. `model` is the name it has there; may be empty. */
 struct snap_str upstream_derive_id(struct reader *r, const struct snap_upstream *u, struct span url,
                                    struct span model);
+
+/* Names the upstream's pool, of the part "tts" or "llm": by its app id, so that all models that use the
+ * app share its slots; without one by model and upstream, whose id has landed. */
+void upstream_name_pool(struct reader *r, struct snap_upstream *u, const char *part, struct span app_id);
 
 /* Faults for keys of an upstream, and upstreams of a model, that have one id.
  * `derived_from`: what two upstreams without one have in common. */

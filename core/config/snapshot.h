@@ -69,8 +69,12 @@ struct snap_upstream {
     uint32_t timeout_ms;                     /* first content byte; defaults applied */
     uint32_t plain_timeout_ms;               /* the same for plain requests; 0: timeout_ms */
     uint32_t connect_timeout_ms;
-    uint32_t propagates_trace;                /* 1: it is told the request's trace */
+    uint32_t propagates_trace; /* 1: it is told the request's trace */
+    uint32_t max_concurrency;  /* slots of its pool; 0: without limit */
+    struct snap_str pool; /* its id, never empty: "tts:pool:APPID", "llm:pool:model:[MODEL,"id",UPSTREAM]" */
+    uint64_t pool_hash;   /* of that: the same in all instances; never 0 */
     uint32_t series, route_series[SNAP_WAYS]; /* of the provider; of this model with it */
+    uint32_t pool_series;
 };
 
 struct snap_model {
@@ -83,6 +87,7 @@ struct snap_model {
     uint32_t beats_before_content; /* 1: not only after it */
     uint32_t full_chain_timeout_ms;
     uint32_t worker_share_percent; /* 1 to 100 */
+    uint32_t pool_wait_ms;         /* for a slot, when no upstream has one free; 0: not at all */
     struct snap_str recommended;   /* of speech: voices by locale as a JSON object; absent: none */
     uint32_t series[SNAP_WAYS];
 };

@@ -59,6 +59,7 @@ static const struct ref upstream_refs[] = {
     { REF_TEXT, offsetof(struct snap_upstream, adapter_params), NULL },
     { REF_TEXT, offsetof(struct snap_upstream, supplier_model), NULL },
     { REF_TEXT, offsetof(struct snap_upstream, account), NULL },
+    { REF_NEEDED_TEXT, offsetof(struct snap_upstream, pool), NULL },
     { REF_VECTOR, offsetof(struct snap_upstream, headers), &header_shape },
     { REF_NEEDED_VECTOR, offsetof(struct snap_upstream, keys), &key_shape },
 };

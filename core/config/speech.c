@@ -5,6 +5,8 @@
 #include "core/config/baseurl.h"
 #include "core/config/faults.h"
 
+enum { POOL_WAIT_MAX_MS = 10 * 60 * 1000 };
+
 /* ---- upstreams ---- */
 
 /* A fault of the adapter's: its place is a member of the upstream, or of one of its members. */
@@ -65,6 +67,7 @@ static void finish_upstream(struct reader *r, void *into, json_object *object)
     u->header_name = u->header_template = image_text(r->image, span_of("", 0));
     if (!snap_has(u->id))
         u->id = upstream_derive_id(r, u, url, member_text(params, "model"));
+    upstream_name_pool(r, u, "tts", member_text(params, "appid"));
 }
 
 static const struct field upstream_fields[] = {
@@ -109,7 +112,7 @@ static const struct field upstream_fields[] = {
     TIMEOUT("connectTimeoutMs", offsetof(struct snap_upstream, connect_timeout_ms), "connectTimeoutMs",
             "How long connecting may take, with TLS."),
     PROPAGATE_TRACE,
-    RESERVED("maxConcurrency"),
+    MAX_CONCURRENCY,
 };
 
 static const struct record upstream_of_speech_record = {
@@ -156,7 +159,13 @@ static const struct field model_fields[] = {
     TIMEOUT("streamIdleTimeoutMs", offsetof(struct snap_model, stream_idle_timeout_ms), "streamIdleTimeoutMs",
             "How long an upstream may be silent after its first byte of audio."),
     WORKER_SHARE,
-    RESERVED("poolWaitMs"),
+    { .name = "poolWaitMs",
+      .kind = FIELD_INT,
+      .max = POOL_WAIT_MAX_MS,
+      .preset = "0",
+      .land = offsetof(struct snap_model, pool_wait_ms),
+      .doc = "How long a request may wait for a slot when every upstream's maxConcurrency is in hand, first "
+             "come, first served; 0: it is answered 503 at once." },
 };
 
 static const struct record model_record = {

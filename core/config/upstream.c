@@ -5,8 +5,9 @@
 #include "core/config/faults.h"
 #include "core/config/provider.h"
 #include "core/crypto/digest.h"
+#include "core/json/writer.h"
 
-enum { DERIVED_ID_DIGITS = 12 };
+enum { DERIVED_ID_DIGITS = 12, POOL_ID_BYTES = 16 * 1024 };
 
 /* An upstream's wire protocols. One of chat has all that OpenAI's API has: the
  * endpoint's path is appended to its base URL. */
@@ -102,6 +103,33 @@ struct snap_str upstream_derive_id(struct reader *r, const struct snap_upstream 
     return image_text(r->image, span_cstr(arena_printf(r->arena, "u-%s", digits)));
 }
 
+void upstream_name_pool(struct reader *r, struct snap_upstream *u, const char *part, struct span app_id)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct json_writer w;
+    struct buf text;
+
+    buf_init(&text, POOL_ID_BYTES);
+    buf_printf(&text, "%s:pool:", part);
+    if (app_id.len > 0) {
+        buf_append_span(&text, app_id);
+    } else {
+        buf_append_cstr(&text, "model:");
+        jw_init(&w, &text);
+        jw_begin_array(&w);
+        jw_string(&w, r->owner);
+        jw_cstr(&w, "id");
+        jw_string(&w, image_span(r->image, u->id));
+        jw_end_array(&w);
+    }
+    u->pool = image_text(r->image, buf_span(&text));
+    sha256(buf_span(&text), digest);
+    memcpy(&u->pool_hash, digest, sizeof(u->pool_hash));
+    if (u->pool_hash == 0)
+        u->pool_hash = 1;
+    buf_free(&text);
+}
+
 static void check_headers(struct reader *r, const struct snap_upstream *u)
 {
     const struct snap_header_line *lines = image_at(r->image, u->headers);
@@ -186,6 +214,7 @@ static void finish_upstream(struct reader *r, void *into, json_object *object)
         u->provider = image_text(r->image, span_cstr(provider_of_host(base.host)));
     if (!snap_has(u->id))
         u->id = upstream_derive_id(r, u, base.text, image_span(r->image, u->override_model));
+    upstream_name_pool(r, u, "llm", span_of(NULL, 0));
 }
 
 static const struct field upstream_fields[] = {
@@ -258,7 +287,7 @@ static const struct field upstream_fields[] = {
     LABEL("supplierModel", offsetof(struct snap_upstream, supplier_model),
           "The supplier's name of the model, a label for records."),
     LABEL("account", offsetof(struct snap_upstream, account), "Whose account pays, a label for records."),
-    RESERVED("maxConcurrency"),
+    MAX_CONCURRENCY,
     RESERVED("weight"),
     RESERVED("enabled"),
     RESERVED("rpm"),

@@ -156,8 +156,12 @@ static const struct {
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"tpm\":1", "", ""), AT_UPSTREAM "/tpm", "not supported yet" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"priceRef\":1", "", ""), AT_UPSTREAM "/priceRef",
       "not supported yet" },
-    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"maxConcurrency\":1", "", ""), AT_UPSTREAM "/maxConcurrency",
-      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"maxConcurrency\":0", "", ""), AT_UPSTREAM "/maxConcurrency",
+      "found the number 0, expected a whole number from 1 to 100000" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE(",\"maxConcurrency\":\"10\"", "", ""), AT_UPSTREAM "/maxConcurrency",
+      "expected a whole number from 1 to 100000" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"poolWaitMs\":1", ""), "/llm/models/gpt/poolWaitMs",
+      "unknown member" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"hedgeAfterMs\":1", ""), "/llm/models/gpt/hedgeAfterMs",
       "not supported yet" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"strategy\":1", ""), "/llm/models/gpt/strategy",
@@ -187,8 +191,14 @@ static const struct {
       "it has a fragment" },
     { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"baseURL\":\"https://h/x?a=#y\""), AT_SPEECH "/baseURL",
       "it has a fragment" },
-    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"maxConcurrency\":1"), AT_SPEECH "/maxConcurrency",
-      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"maxConcurrency\":100001"), AT_SPEECH "/maxConcurrency",
+      "found the number 100001, expected a whole number from 1 to 100000" },
+    { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"maxConcurrency\":1.5"), AT_SPEECH "/maxConcurrency",
+      "expected a whole number" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"say\":{\"provider\":\"openai\",\"poolWaitMs\":600001,"
+      "\"upstreams\":[{\"keys\":[" KEY "]}]}}}}",
+      "/tts/models/say/poolWaitMs", "found the number 600001, expected a whole number from 0 to 600000" },
     { ENTRY_LLM_ROUTER_CONFIG, SPEECH("openai", ",\"headerName\":\"x-key\""), AT_SPEECH "/headerName",
       "unknown member" },
     { ENTRY_LLM_ROUTER_CONFIG,
@@ -516,6 +526,93 @@ START_TEST(a_model_may_have_all_workers_unless_it_says_otherwise)
 {
     const struct snap_root *root = compile(shares[_i].tree, false);
     ck_assert_uint_eq(snapshot_model(root, span_cstr("gpt"))->worker_share_percent, shares[_i].percent);
+}
+END_TEST
+
+/* A document with two models of speech and one of chat, each with the upstreams given. */
+#define POOLED(say, tell, gpt)                                                                             \
+    "{\"llm\":{\"models\":{\"gpt\":{\"upstreams\":[" gpt "]}}},\"tts\":{\"models\":{"                      \
+    "\"say\":{\"provider\":\"volcengine\",\"upstreams\":[" say "]},\"tell\":{\"provider\":\"volcengine\"," \
+    "\"poolWaitMs\":600000,\"upstreams\":[" tell "]}}}}"
+#define ENDPOINT(more) "{\"baseURL\":\"http://h/x\",\"keys\":[" KEY "]" more "}"
+#define APP(id) ",\"adapterParams\":{\"appid\":\"" id "\"}"
+
+static const struct {
+    const char *say, *tell, *gpt; /* one upstream of each */
+    const char *pools[3];
+} named_pools[] = {
+    { ENDPOINT(APP("123") ",\"maxConcurrency\":10"),
+      ENDPOINT(APP("123")),
+      ENDPOINT(",\"id\":\"plan\""),
+      { "tts:pool:123", "tts:pool:123", "llm:pool:model:[\"gpt\",\"id\",\"plan\"]" } },
+    { ENDPOINT(APP("1") ",\"id\":\"plan\""),
+      ENDPOINT(APP("2") ",\"id\":\"plan\""),
+      ENDPOINT(",\"id\":\"a\\\"b\""),
+      { "tts:pool:1", "tts:pool:2", "llm:pool:model:[\"gpt\",\"id\",\"a\\\"b\"]" } },
+};
+
+static const struct snap_upstream *first_upstream(const struct snap_root *root,
+                                                  const struct snap_model *model)
+{
+    ck_assert_ptr_nonnull(model);
+    return SNAP_ITEM(root, model->upstreams, struct snap_upstream, 0);
+}
+
+START_TEST(a_pool_is_its_app_s_whatever_the_model_and_else_of_one_upstream_of_one_model)
+{
+    const struct snap_root *root =
+        compile(arena_printf(arena, POOLED("%1$s", "%2$s", "%3$s"), named_pools[_i].say, named_pools[_i].tell,
+                             named_pools[_i].gpt),
+                false);
+    const struct snap_upstream *all[] = {
+        first_upstream(root, snapshot_tts_model(root, span_cstr("say"))),
+        first_upstream(root, snapshot_tts_model(root, span_cstr("tell"))),
+        first_upstream(root, snapshot_model(root, span_cstr("gpt"))),
+    };
+    for (size_t i = 0; i < COUNT(all); i++) {
+        ck_assert_str_eq(snap_cstr(root, all[i]->pool), named_pools[_i].pools[i]);
+        ck_assert_uint_ne(all[i]->pool_hash, 0);
+        for (size_t j = 0; j < i; j++)
+            ck_assert_int_eq(all[i]->pool_hash == all[j]->pool_hash,
+                             strcmp(named_pools[_i].pools[i], named_pools[_i].pools[j]) == 0);
+    }
+}
+END_TEST
+
+START_TEST(pools_of_one_upstream_s_name_in_two_models_are_two)
+{
+    static const char tree[] =
+        "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{"
+        "\"a\":{\"provider\":\"openai\",\"upstreams\":[{\"id\":\"plan\",\"keys\":[" KEY "]}]},"
+        "\"b\":{\"provider\":\"openai\",\"upstreams\":[{\"id\":\"plan\",\"keys\":[" KEY "]},"
+        "{\"baseURL\":\"http://h/x\",\"keys\":[" KEY "]}]}}}}";
+    const struct snap_root *root = compile(tree, false);
+    const struct snap_model *b = snapshot_tts_model(root, span_cstr("b"));
+    const struct snap_upstream *second = SNAP_ITEM(root, b->upstreams, struct snap_upstream, 1);
+    ck_assert_str_eq(snap_cstr(root, first_upstream(root, snapshot_tts_model(root, span_cstr("a")))->pool),
+                     "tts:pool:model:[\"a\",\"id\",\"plan\"]");
+    ck_assert_str_eq(snap_cstr(root, first_upstream(root, b)->pool),
+                     "tts:pool:model:[\"b\",\"id\",\"plan\"]");
+    ck_assert_str_eq(
+        snap_cstr(root, second->pool),
+        arena_printf(arena, "tts:pool:model:[\"b\",\"id\",\"%s\"]", snap_cstr(root, second->id)));
+}
+END_TEST
+
+START_TEST(an_upstream_has_no_limit_and_nobody_waits_unless_the_document_says_so)
+{
+    const struct snap_root *root = compile(POOLED(ENDPOINT(APP("1") ",\"maxConcurrency\":1"),
+                                                  ENDPOINT(APP("1")), ENDPOINT(",\"maxConcurrency\":100000")),
+                                           false);
+    const struct snap_model *say = snapshot_tts_model(root, span_cstr("say")),
+                            *tell = snapshot_tts_model(root, span_cstr("tell")),
+                            *gpt = snapshot_model(root, span_cstr("gpt"));
+    ck_assert_uint_eq(first_upstream(root, say)->max_concurrency, 1);
+    ck_assert_uint_eq(first_upstream(root, tell)->max_concurrency, 0);
+    ck_assert_uint_eq(first_upstream(root, gpt)->max_concurrency, 100000);
+    ck_assert_uint_eq(say->pool_wait_ms, 0);
+    ck_assert_uint_eq(tell->pool_wait_ms, 600000);
+    ck_assert_uint_eq(gpt->pool_wait_ms, 0);
 }
 END_TEST
 
@@ -922,7 +1019,7 @@ START_TEST(the_manual_names_every_field)
     ck_assert_ptr_nonnull(strstr(text.data, ".Ss LLM_ROUTER_CONFIG/llm/models/NAME/upstreams/N/keys/N\n"));
     ck_assert_ptr_nonnull(strstr(text.data, ".It Cm headerTemplate\n"));
     ck_assert_ptr_nonnull(strstr(text.data, "by default \"Bearer {KEY}\"."));
-    ck_assert_ptr_nonnull(strstr(text.data, "Known, but refused: maxConcurrency, weight,"));
+    ck_assert_ptr_nonnull(strstr(text.data, "Known, but refused: weight, enabled,"));
     ck_assert_ptr_nonnull(strstr(text.data, ".Ss DEFAULT_CHAT_MODEL\n"));
     buf_free(&text);
 }
@@ -953,6 +1050,10 @@ int main(void)
     tcase_add_loop_test(tests, an_upstream_of_speech_has_its_whole_endpoint_and_the_clocks_of_the_defaults, 0,
                         COUNT(speeches));
     tcase_add_test(tests, an_id_is_derived_from_what_the_upstream_is_not_from_its_place);
+    tcase_add_loop_test(tests, a_pool_is_its_app_s_whatever_the_model_and_else_of_one_upstream_of_one_model,
+                        0, COUNT(named_pools));
+    tcase_add_test(tests, pools_of_one_upstream_s_name_in_two_models_are_two);
+    tcase_add_test(tests, an_upstream_has_no_limit_and_nobody_waits_unless_the_document_says_so);
     tcase_add_test(tests, keys_have_their_additional_data_and_the_fingerprint_of_what_they_hold);
     tcase_add_test(tests, no_plaintext_is_in_the_image);
     tcase_add_test(tests, the_root_says_which_generation_of_which_document_it_is);
