@@ -63,6 +63,8 @@ static const struct row {
                                    "Your limit is reached.", true },
     [FAILURE_ALL_SKIPPED] = { 503, 0, "SERVICE_UNAVAILABLE", "server_error", "no_candidate_free",
                               "Every upstream is busy.", true },
+    [FAILURE_SPEECH_SATURATED] = { 503, 0, "TTS_POOL_SATURATED", "server_error", "tts_pool_saturated",
+                                   "Every upstream is busy.", true },
     [FAILURE_MODEL_BUSY] = { 503, 0, "SERVICE_UNAVAILABLE", "server_error", "model_busy",
                              "Too many requests of this model are in hand.", true },
     [FAILURE_OVERLOADED] = { 503, 0, "SERVICE_UNAVAILABLE", "server_error", "overloaded",

@@ -38,9 +38,10 @@ enum failure_kind {
     FAILURE_UPSTREAM_RATE_LIMITED,
     FAILURE_UPSTREAM_TIMEOUT,
     FAILURE_CALLER_THROTTLED,
-    FAILURE_ALL_SKIPPED,
-    FAILURE_MODEL_BUSY, /* its share of the workers is taken */
-    FAILURE_OVERLOADED, /* waited too long for a worker */
+    FAILURE_ALL_SKIPPED,      /* every upstream has in hand what it may */
+    FAILURE_SPEECH_SATURATED, /* the same, of a model that speaks */
+    FAILURE_MODEL_BUSY,       /* its share of the workers is taken */
+    FAILURE_OVERLOADED,       /* waited too long for a worker */
     FAILURE_INTERNAL,
     FAILURE_KIND_COUNT,
 };

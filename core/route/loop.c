@@ -74,6 +74,17 @@ static void pass_over_upstream(struct plan *plan, const struct snap_upstream *up
     }
 }
 
+/* False: it is passed over, with the upstream's other keys. */
+static bool is_admitted(const struct loop_ops *ops, struct plan *plan, const struct candidate *c)
+{
+    enum skip_reason reason = ops->admit == NULL ? SKIP_NONE : ops->admit(ops->ctx, c);
+    if (reason == SKIP_NONE)
+        return true;
+    plan_skip(plan, c->upstream, reason);
+    pass_over_upstream(plan, c->upstream);
+    return false;
+}
+
 static bool is_upstream_tried(const struct plan *plan, const struct snap_upstream *upstream)
 {
     for (size_t i = 0; i < plan->count; i++) {
@@ -88,6 +99,7 @@ struct history {
     unsigned tried_keys, tried_upstreams;
     unsigned retry_after_s; /* the smallest hint; 0: none */
     bool can_recover;       /* some failure was not the operator's to mend */
+    bool has_last;
     struct attempt_outcome last;
 };
 
@@ -97,6 +109,7 @@ static void remember(struct history *h, const struct attempt_outcome *outcome)
     if (outcome->retry_after_s > 0 && (h->retry_after_s == 0 || outcome->retry_after_s < h->retry_after_s))
         h->retry_after_s = outcome->retry_after_s;
     h->can_recover = h->can_recover || strcmp(fault, "config") != 0;
+    h->has_last = true;
     h->last = *outcome;
 }
 
@@ -122,6 +135,10 @@ static void fail(const struct history *h, struct loop_result *out)
     struct failure *failure = &out->failure;
 
     out->end = LOOP_FAILED;
+    if (!h->has_last) {
+        *failure = (struct failure){ .kind = FAILURE_ALL_SKIPPED, .retry_after_s = 1 };
+        return;
+    }
     *failure = (struct failure){ .kind = failure_of(&h->last), .no_retry = !h->can_recover };
     if (h->last.is_undecryptable)
         return;
@@ -156,6 +173,8 @@ void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadli
                 remember(&h, &chain_timeout);
             break;
         }
+        if (!is_admitted(ops, plan, c))
+            continue;
         struct attempt_outcome outcome = { 0 };
         ops->attempt(ops->ctx, c, &outcome);
         if (!outcome.is_undecryptable) {
@@ -197,6 +216,6 @@ void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadli
         out->end = LOOP_REFUSED; /* the first refusal, if there were two */
     else
         fail(&h, out);
-    out->is_exhausted = out->end == LOOP_FAILED && out->attempts > 0 && c == NULL;
+    out->is_exhausted = out->end == LOOP_FAILED && out->attempts > 0 && c == NULL && plan->n_skips == 0;
     out->last = h.last;
 }

@@ -37,6 +37,9 @@ struct attempt_outcome {
 struct loop_ops {
     void *ctx;
     uint64_t (*now_us)(void *ctx);
+    /* Asked before each attempt: SKIP_NONE if it may be made, else why its upstream is passed over.
+     * NULL: each may. */
+    enum skip_reason (*admit)(void *ctx, const struct candidate *candidate);
     /* One exchange with a candidate. */
     void (*attempt)(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
 };
@@ -53,12 +56,14 @@ struct loop_result {
     struct attempt_outcome last;    /* of the attempt that decided */
     struct attempt_outcome refusal; /* LOOP_REFUSED */
     struct failure failure;         /* LOOP_FAILED */
-    bool is_exhausted;              /* LOOP_FAILED, and no candidate was left to try */
+    bool is_exhausted;              /* LOOP_FAILED, and every candidate was tried */
     unsigned attempts;
 };
 
 /* deadline_us: of the whole chain until content, on ops->now_us' clock. The
- * plan's candidates are marked as they are passed: each is tried at most once. */
+ * plan's candidates are marked as they are passed: each is tried at most once.
+ * What is skipped is no attempt and decides nothing: only where there was neither
+ * an attempt nor time for one is the failure FAILURE_ALL_SKIPPED. */
 void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadline_us,
               const struct loop_ops *ops, struct loop_result *out);
 

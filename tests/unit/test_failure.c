@@ -47,6 +47,7 @@ static const struct {
     { FAILURE_CALLER_THROTTLED, 429, 429, "TOO_MANY_REQUESTS", "rate_limit_error", "rate_limit_exceeded",
       true },
     { FAILURE_ALL_SKIPPED, 503, 503, "SERVICE_UNAVAILABLE", "server_error", "no_candidate_free", true },
+    { FAILURE_SPEECH_SATURATED, 503, 503, "TTS_POOL_SATURATED", "server_error", "tts_pool_saturated", true },
     { FAILURE_MODEL_BUSY, 503, 503, "SERVICE_UNAVAILABLE", "server_error", "model_busy", true },
     { FAILURE_OVERLOADED, 503, 503, "SERVICE_UNAVAILABLE", "server_error", "overloaded", true },
     { FAILURE_INTERNAL, 500, 500, "INTERNAL_SERVER_ERROR", "server_error", "internal_error", true },

@@ -161,6 +161,8 @@ struct script {
     uint64_t now_us, attempt_us;
     unsigned calls;
     char tried[TRIED_BYTES]; /* "a1 a2" */
+    const char *refused;     /* "AB": upstreams that have no slot; NULL: nobody asks for one */
+    char asked[TRIED_BYTES]; /* whose slot was asked for: "AAB" */
     const struct candidate *candidates[CANDIDATES_MAX];
 };
 
@@ -188,9 +190,20 @@ static void attempt(void *ctx, const struct candidate *candidate, struct attempt
              key.ptr);
 }
 
+static enum skip_reason admit(void *ctx, const struct candidate *candidate)
+{
+    struct script *script = ctx;
+    const char *name = snap_cstr(script->root, candidate->upstream->id);
+    size_t len = strlen(script->asked);
+    snprintf(script->asked + len, sizeof(script->asked) - len, "%s", name);
+    return strstr(script->refused, name) != NULL ? SKIP_FULL : SKIP_NONE;
+}
+
 static struct loop_result run(const struct plan_facts *facts, struct script *script)
 {
-    const struct loop_ops ops = { .ctx = script, .now_us = now_us, .attempt = attempt };
+    const struct loop_ops ops = {
+        .ctx = script, .now_us = now_us, .admit = script->refused != NULL ? admit : NULL, .attempt = attempt
+    };
     struct loop_result result;
     struct plan plan;
     plan_make(facts, arena, &plan);
@@ -373,6 +386,76 @@ START_TEST(a_key_that_cannot_be_decrypted_ends_the_chain_and_is_no_attempt)
 }
 END_TEST
 
+/* --- upstreams that have no slot --- */
+
+static const struct {
+    const char *model, *refused, *script, *tried, *asked;
+    enum loop_end end;
+    enum failure_kind failure; /* LOOP_FAILED */
+    bool is_exhausted;
+} slots[] = {
+    { "three", "", "ok", "a1", "A", LOOP_ANSWERED, 0, false },
+    { "three", "A", "ok", "b1", "AB", LOOP_ANSWERED, 0, false },
+    { "three", "AB", "ok", "c1", "ABC", LOOP_ANSWERED, 0, false },
+    { "three", "ABC", "", "", "ABC", LOOP_FAILED, FAILURE_ALL_SKIPPED, false },
+    /* asked before each attempt, and passed over with all keys */
+    { "three", "B", "auth server ok", "a1 a2 c1", "AABC", LOOP_ANSWERED, 0, false },
+    /* what was tried last decides, not what was skipped after it */
+    { "three", "C", "auth auth server server", "a1 a2 b1 b2", "AABBC", LOOP_FAILED,
+      FAILURE_UPSTREAM_UNAVAILABLE, false },
+    { "three", "BC", "rate rate9", "a1 a2", "AABC", LOOP_FAILED, FAILURE_UPSTREAM_RATE_LIMITED, false },
+    { "three", "", "auth auth server server server", "a1 a2 b1 b2 c1", "AABBC", LOOP_FAILED,
+      FAILURE_UPSTREAM_UNAVAILABLE, true },
+    { "two", "T", "", "", "T", LOOP_FAILED, FAILURE_ALL_SKIPPED, false },
+    /* the second opinion on a refusal is asked of one that has a slot */
+    { "three", "C", "unproven400 ok", "a1 b1", "ACB", LOOP_ANSWERED, 0, false },
+    { "three", "CB", "unproven400 ok", "a1 a2", "ACBA", LOOP_ANSWERED, 0, false },
+    { "three", "CB", "unproven400 unproven422", "a1 a2", "ACBA", LOOP_REFUSED, 0, false },
+    { "three", "A", "unproven400 ok", "b1 c1", "ABC", LOOP_ANSWERED, 0, false },
+};
+
+START_TEST(an_upstream_without_a_slot_is_passed_over_and_that_is_no_attempt)
+{
+    struct plan_facts facts = facts_of(slots[_i].model, NULL);
+    struct script script = { .rest = slots[_i].script, .refused = slots[_i].refused };
+    struct loop_result result = run(&facts, &script);
+    ck_assert_msg(strcmp(script.tried, slots[_i].tried) == 0, "without %s, %s: tried %s, expected %s",
+                  slots[_i].refused, slots[_i].script, script.tried, slots[_i].tried);
+    ck_assert_msg(strcmp(script.asked, slots[_i].asked) == 0, "without %s, %s: asked for %s, expected %s",
+                  slots[_i].refused, slots[_i].script, script.asked, slots[_i].asked);
+    ck_assert_str_eq(script.rest, "");
+    ck_assert_int_eq(result.end, slots[_i].end);
+    ck_assert_uint_eq(result.attempts, script.calls);
+    ck_assert_int_eq(result.is_exhausted, slots[_i].is_exhausted);
+    if (result.end == LOOP_FAILED)
+        ck_assert_int_eq(result.failure.kind, slots[_i].failure);
+    if (result.end == LOOP_FAILED && result.failure.has_attempts)
+        ck_assert_uint_eq(result.failure.tried_keys, script.calls);
+    if (result.end == LOOP_FAILED && result.failure.kind == FAILURE_ALL_SKIPPED)
+        ck_assert(!result.failure.has_attempts && result.failure.retry_after_s == 1);
+}
+END_TEST
+
+START_TEST(no_slot_is_asked_for_when_the_chains_time_is_up)
+{
+    struct plan_facts facts = facts_of("three", NULL);
+    struct script script = { .rest = "server", .attempt_us = DEADLINE_US, .refused = "" };
+    struct loop_result result = run(&facts, &script);
+    ck_assert_str_eq(script.asked, "A");
+    ck_assert_int_eq(result.failure.kind, FAILURE_UPSTREAM_TIMEOUT);
+}
+END_TEST
+
+START_TEST(a_lost_key_ends_the_chain_also_behind_upstreams_without_a_slot)
+{
+    struct plan_facts facts = facts_of("three", NULL);
+    struct script script = { .rest = "lost_key", .refused = "A" };
+    struct loop_result result = run(&facts, &script);
+    ck_assert_str_eq(script.asked, "AB");
+    ck_assert_int_eq(result.failure.kind, FAILURE_DECRYPT_FAILED);
+}
+END_TEST
+
 /* --- the chain's deadline --- */
 
 START_TEST(the_chains_deadline_is_asked_before_every_attempt)
@@ -502,6 +585,10 @@ int main(void)
                         (int)COUNT(ends));
     tcase_add_loop_test(tcase, a_chain_that_fails_says_how_its_last_attempt_did_and_how_much_was_tried, 0,
                         (int)COUNT(failures));
+    tcase_add_loop_test(tcase, an_upstream_without_a_slot_is_passed_over_and_that_is_no_attempt, 0,
+                        (int)COUNT(slots));
+    tcase_add_test(tcase, no_slot_is_asked_for_when_the_chains_time_is_up);
+    tcase_add_test(tcase, a_lost_key_ends_the_chain_also_behind_upstreams_without_a_slot);
     tcase_add_test(tcase, a_key_that_cannot_be_decrypted_ends_the_chain_and_is_no_attempt);
     tcase_add_test(tcase, the_chains_deadline_is_asked_before_every_attempt);
     tcase_add_test(tcase, a_microsecond_before_the_deadline_there_is_time_for_an_attempt);
