@@ -15,6 +15,7 @@
 #include "fcgi/engine/overflow.h"
 #include "fcgi/engine/settings.h"
 #include "fcgi/in_hand.h"
+#include "fcgi/pool_gauges.h"
 #include "fcgi/rows_sink.h"
 #include "fcgi/shipper/shipper.h"
 
@@ -73,6 +74,9 @@ static const struct setting rows[] = {
       PLACE(caller_auth_name) },
     { "ready", "LLM_ROUTER_READY", SETTING_TEXT, "strict", 0, 0, "strict|serving",
       "/readyz is 503 when the store is down, or only while nothing can be served", PLACE(ready_name) },
+    { "pools-alone", "LLM_ROUTER_POOLS_ALONE", SETTING_TEXT, "count", 0, 0, "count|refuse",
+      "slots of pools while Redis does not answer: counted by each instance alone, or not given out",
+      PLACE(pools_alone_name) },
     { "metrics-access", "LLM_ROUTER_METRICS_ACCESS", SETTING_TEXT, "loopback", 0, 0, "LIST",
       "comma-separated: who but administrators may read /metrics and /status: loopback, all, none, "
       "addresses, networks",
@@ -197,6 +201,7 @@ static int prepare_admission(struct engine_process *process, struct error *e)
     worker.pools.owners = scoreboard_pool_owners(process->mapping);
     worker.pools.own = &process->record->pool_owner;
     worker.pools.redis = worker.admit.redis;
+    worker.pools.refuses_alone = settings.refuses_pools_alone;
     worker.pools.instance = process->mapping->instance;
     return r == ERR_NOT_FOUND ? 0 : r;
 }
@@ -300,10 +305,15 @@ static int add_rows(struct shipper *shipper, struct error *e)
 static int run_shipper(struct engine_process *process)
 {
     static struct shipper shipper;
+    static struct pool_gauges pool_gauges;
     struct error e;
 
     shipper_init(&shipper, process, METRIC_OF_ROUTER, &shared.spool_plan, &shared.otlp);
-    int r = add_rows(&shipper, &e);
+    shipper.on_tick = pool_gauges_read;
+    shipper.tick_ctx = &pool_gauges;
+    int r = pool_gauges_open(&pool_gauges, process, &shared.place, &e);
+    if (r == 0)
+        r = add_rows(&shipper, &e);
     store_place_wipe(&shared.place);
     if (r != 0 || shipper_add_otlp(&shipper, METRIC_SIGNAL_TRACES, &e) != 0 ||
         shipper_add_otlp(&shipper, METRIC_SIGNAL_METRICS, &e) != 0) {
@@ -425,13 +435,16 @@ static int check_settings(void)
         [CALLER_AUTH_NONE] = "none",
     };
     static const char *const readies[] = { "serving", "strict" };
+    static const char *const alones[] = { "count", "refuse" };
 
     int auth = choose("caller-auth", settings.caller_auth_name, auths, sizeof(auths) / sizeof(auths[0]));
     int ready = choose("ready", settings.ready_name, readies, sizeof(readies) / sizeof(readies[0]));
-    if (auth < 0 || ready < 0 || read_log_retention() != 0 || check_pool() != 0)
+    int alone = choose("pools-alone", settings.pools_alone_name, alones, sizeof(alones) / sizeof(alones[0]));
+    if (auth < 0 || ready < 0 || alone < 0 || read_log_retention() != 0 || check_pool() != 0)
         return -1;
     settings.caller_auth = (enum caller_auth)auth;
     settings.is_ready_strict = ready == 1;
+    settings.refuses_pools_alone = alone == 1;
     if (!settings.is_cgi && read_access() != 0)
         return -1;
     if (settings.body_memory_bytes >= settings.max_body_bytes)

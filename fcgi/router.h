@@ -32,6 +32,7 @@ struct router_settings {
     const char *ca_file; /* NULL: the system's */
     const char *caller_auth_name;
     const char *ready_name;
+    const char *pools_alone_name;
     const char *metrics_access_text;
     const char *admin_token_file; /* or NULL */
     const char *admin_emails;     /* or NULL */
@@ -43,6 +44,7 @@ struct router_settings {
     enum caller_auth caller_auth; /* of caller_auth_name */
     unsigned log_retention_days;  /* of log_retention_name; 0: keep */
     bool is_ready_strict;         /* of ready_name */
+    bool refuses_pools_alone;     /* of pools_alone_name */
     struct trace_policy tracing;  /* of OTEL_*, once init_master has read them */
     bool is_cgi;                  /* one request: what costs time is made when it is needed */
     bool is_check;                /* --check: beside an instance that runs, perhaps */

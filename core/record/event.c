@@ -46,6 +46,14 @@ struct attempt_event *event_add_attempt(struct request_event *event)
     return attempt;
 }
 
+void event_add_skip(struct request_event *event, struct span upstream, const char *reason)
+{
+    if (event->n_skips == EVENT_SKIPS_MAX)
+        event->n_skips_dropped++;
+    else
+        event->skips[event->n_skips++] = (struct skip_event){ upstream, reason };
+}
+
 /* Callers choose some of the texts: none may fill the record. Cut between characters. */
 static struct span cut(struct span value)
 {
@@ -160,6 +168,39 @@ static unsigned write_attempts(const struct request_event *event, struct json_wr
     return dropped;
 }
 
+static void write_decision(const struct request_event *event, struct json_writer *w)
+{
+    jw_key(w, "decision");
+    jw_begin_object(w);
+    jw_key(w, "candidates");
+    jw_begin_array(w);
+    for (unsigned i = 0; i < event->n_skips; i++) {
+        jw_begin_object(w);
+        span(w, "upstream", event->skips[i].upstream);
+        jw_member_cstr(w, "state", "skipped");
+        text(w, "reason", event->skips[i].reason);
+        jw_end_object(w);
+    }
+    jw_end_array(w);
+    number(w, "candidates_dropped", event->n_skips_dropped);
+    jw_end_object(w);
+}
+
+static void write_pool(const struct pool_event *pool, struct json_writer *w)
+{
+    bool is_settled = strcmp(pool->result, "settled") == 0;
+
+    jw_begin_object(w);
+    jw_member_cstr(w, "meter", "pool");
+    jw_member_uint(w, "held", pool->id.len > 0);
+    jw_member_uint(w, "settled", is_settled);
+    text(w, "result", pool->result);
+    text(w, "where", pool->where);
+    span(w, "pool", pool->id);
+    number(w, "waited_us", pool->waited_us);
+    jw_end_object(w);
+}
+
 static void write_admissions(const struct request_event *event, struct json_writer *w)
 {
     jw_key(w, "admission");
@@ -174,6 +215,8 @@ static void write_admissions(const struct request_event *event, struct json_writ
         text(w, "where", a->where);
         jw_end_object(w);
     }
+    if (event->pool.result != NULL)
+        write_pool(&event->pool, w);
     jw_end_array(w);
 }
 
@@ -199,7 +242,7 @@ static void write_usage(const struct request_event *event, struct json_writer *w
 static void write_outcome(const struct request_event *event, struct json_writer *w)
 {
     unsigned attempts = event->n_attempts + event->n_attempts_dropped;
-    uint64_t others_us = event->upstream_us + event->client_wait_us;
+    uint64_t others_us = event->upstream_us + event->client_wait_us + event->pool.waited_us;
 
     jw_member_cstr(w, "end", event_end_name(event->end));
     number(w, "status", (uint64_t)event->status);
@@ -248,9 +291,11 @@ void event_write(const struct request_event *event, struct buf *out)
     number(&w, "text_utf16", event->text_utf16);
     text(&w, "client", event->client);
 
+    if (event->n_skips > 0)
+        write_decision(event, &w);
     unsigned dropped = write_attempts(event, &w);
     number(&w, "attempts_dropped", dropped);
-    if (event->n_admissions > 0)
+    if (event->n_admissions > 0 || event->pool.result != NULL)
         write_admissions(event, &w);
     write_outcome(event, &w);
     if (event->usage.present || event->characters > 0)

@@ -25,6 +25,7 @@ enum {
     EVENT_LIMIT_BYTES = 64 * 1024, /* of one line; further attempts are summarised */
     EVENT_ATTEMPTS_MAX = 64,
     EVENT_ADMISSIONS_MAX = 4,
+    EVENT_SKIPS_MAX = 32,
 };
 
 /* How a request ended. */
@@ -79,6 +80,21 @@ struct admission_event {
     const char *where;  /* who counts: "scoreboard", "mapping", "redis" */
 };
 
+/* What became of the slot that the request needed. */
+struct pool_event {
+    const char *result; /* "settled", "refused": there was none, "cancelled": no attempt was made; NULL: it
+                           needed none */
+    const char *where;  /* who counts: "mapping", "redis" */
+    struct span id;     /* of the pool that it had a slot of last */
+    uint64_t waited_us; /* for it */
+};
+
+/* An upstream that was not asked, and why: "pool_full", "pool_saturated", "pool_away". */
+struct skip_event {
+    struct span upstream;
+    const char *reason;
+};
+
 struct request_event {
     /* identity */
     char id[UUID_TEXT_BYTES];
@@ -102,6 +118,11 @@ struct request_event {
     uint64_t text_utf16; /* code units of a text that is to be spoken; 0: there is none */
     const char *client;
 
+    /* decision: upstreams that were passed over */
+    struct skip_event skips[EVENT_SKIPS_MAX];
+    unsigned n_skips;         /* of those in the array */
+    unsigned n_skips_dropped; /* that found no room in it */
+
     /* attempts */
     struct attempt_event attempts[EVENT_ATTEMPTS_MAX];
     unsigned n_attempts;         /* of those in the array */
@@ -110,6 +131,7 @@ struct request_event {
     /* admission, by each limit that the caller has */
     struct admission_event admissions[EVENT_ADMISSIONS_MAX];
     unsigned n_admissions;
+    struct pool_event pool; /* in the line, one of them */
 
     /* outcome */
     enum event_end end;
@@ -136,6 +158,9 @@ void event_begin(struct request_event *event);
 
 /* Room for one more attempt, zeroed; the last one's when there is none left. */
 struct attempt_event *event_add_attempt(struct request_event *event);
+
+/* An upstream is passed over. */
+void event_add_skip(struct request_event *event, struct span upstream, const char *reason);
 
 /* The line, without newlines; it fits into EVENT_LIMIT_BYTES whatever the event
  * holds. Texts are cut at 256 bytes; attempts for which no room is left, but never

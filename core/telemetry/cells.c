@@ -104,6 +104,7 @@ void telemetry_init(struct telemetry *t)
     find_or_append(t, BLOCK_INSTANCE, none, none, none); /* in the order of enum first_block */
     find_or_append(t, BLOCK_PROVIDER, other, none, none);
     find_or_append(t, BLOCK_KEY, other, other, none);
+    find_or_append(t, BLOCK_POOL, other, other, none);
     for (unsigned i = 0; i < metric_surfaces.count; i++)
         find_or_append(t, BLOCK_MODEL, span_cstr(metric_surfaces.values[i]), other, none);
     for (unsigned i = 0; i < metric_operations.count; i++)
@@ -149,6 +150,27 @@ static void assign_keys(struct assignment *a, struct snap_model *model)
     }
 }
 
+/* An app id is shown as it is; of what else names a pool, the part of the tree too, unless it is speech. */
+static struct span name_of_pool(struct span id)
+{
+    size_t prefix = sizeof("tts:pool:") - 1;
+    return span_starts(id, "tts:pool:") ? span_of(id.ptr + prefix, id.len - prefix) : id;
+}
+
+/* Where any upstream has a limit, the pools of all may be saturated. */
+static void assign_pools(struct assignment *a, struct snap_model *model)
+{
+    bool has_limit = false;
+
+    for (uint32_t i = 0; i < model->upstreams.count; i++)
+        has_limit |= SNAP_ITEM(a->root, model->upstreams, struct snap_upstream, i)->max_concurrency > 0;
+    for (uint32_t i = 0; i < model->upstreams.count && has_limit; i++) {
+        struct snap_upstream *upstream = item(a, model->upstreams, sizeof(*upstream), i);
+        upstream->pool_series = place(a, BLOCK_POOL, name_of_pool(snap_span(a->root, upstream->pool)),
+                                      provider_in_telemetry(a->root, upstream), (struct span){ NULL, 0 });
+    }
+}
+
 /* Of what the model is asked for: a model of `llm` may be on two surfaces. */
 static void assign_model(struct assignment *a, struct snap_model *model, unsigned way, unsigned surface)
 {
@@ -168,6 +190,7 @@ static void assign_models(struct assignment *a, struct snap_vec models, const un
                           unsigned n_ways)
 {
     for (uint32_t i = 0; i < models.count; i++) {
+        assign_pools(a, item(a, models, sizeof(struct snap_model), i));
         for (unsigned way = 0; way < n_ways; way++)
             assign_model(a, item(a, models, sizeof(struct snap_model), i), way, surfaces[way]);
     }

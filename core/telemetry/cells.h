@@ -72,6 +72,20 @@ uint64_t telemetry_observed(const struct telemetry *t, enum metric_id id, unsign
 /* A key of this upstream did not decrypt. */
 void telemetry_count_undecryptable(struct telemetry *t, const struct snap_upstream *upstream);
 
+/* A request has found all slots of the upstream's pool in use; the pool was marked as saturated. */
+void telemetry_count_slot_rejected(struct telemetry *t, const struct snap_upstream *upstream);
+void telemetry_count_saturation(struct telemetry *t, const struct snap_upstream *upstream);
+
+/* How the pool stands that has this first cell (snap_upstream.pool_series). */
+struct pool_reading {
+    uint32_t series;
+    uint32_t held, capacity; /* a pool without limit has 0, and nothing is said of it */
+    bool is_known;           /* held is */
+};
+
+/* Sets the gauges of all pools: those of others than these n say nothing from now on. */
+void telemetry_set_pools(struct telemetry *t, const struct pool_reading *readings, size_t n);
+
 /* Counts a request that has ended: everything that the metrics of requests say of
  * it, once. */
 void telemetry_count(struct telemetry *t, const struct request_event *event);

@@ -9,6 +9,7 @@ enum first_block {
     FIRST_BLOCK_INSTANCE,
     FIRST_BLOCK_PROVIDER,
     FIRST_BLOCK_KEY,
+    FIRST_BLOCK_POOL,
     FIRST_BLOCK_MODELS,                                        /* one for each surface */
     FIRST_BLOCK_ROUTES = FIRST_BLOCK_MODELS + METRIC_SURFACES, /* one for each operation */
 };

@@ -69,6 +69,46 @@ void telemetry_count_undecryptable(struct telemetry *t, const struct snap_upstre
     add(cell_at(t, block_or(t, upstream->series, FIRST_BLOCK_PROVIDER), METRIC_DECRYPT_FAILURES, 0), 1);
 }
 
+/* --- pools --- */
+
+static void count_of_pool(struct telemetry *t, enum metric_id id, const struct snap_upstream *upstream)
+{
+    add(cell_at(t, block_or(t, upstream->pool_series, FIRST_BLOCK_POOL), id, 0), 1);
+}
+
+void telemetry_count_slot_rejected(struct telemetry *t, const struct snap_upstream *upstream)
+{
+    count_of_pool(t, METRIC_POOL_SLOT_REJECTED, upstream);
+}
+
+void telemetry_count_saturation(struct telemetry *t, const struct snap_upstream *upstream)
+{
+    count_of_pool(t, METRIC_POOL_SATURATION_MARKED, upstream);
+}
+
+static void set_gauge(struct telemetry *t, uint32_t block, enum metric_id id, bool is_known, uint64_t value)
+{
+    atomic_store_explicit(cell_at(t, block, id, 0), is_known ? value + 1 : 0, memory_order_relaxed);
+}
+
+void telemetry_set_pools(struct telemetry *t, const struct pool_reading *readings, size_t n)
+{
+    uint32_t n_blocks = atomic_load_explicit(&t->n_blocks, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        const struct series_block *block = &t->blocks[i];
+        const struct pool_reading *found = NULL;
+        if (block->kind != BLOCK_POOL)
+            continue;
+        for (size_t k = 0; k < n && found == NULL; k++)
+            found = readings[k].series == block->cell ? &readings[k] : NULL;
+        bool has_limit = found != NULL && found->capacity > 0;
+        set_gauge(t, block->cell, METRIC_POOL_CAPACITY, has_limit, has_limit ? found->capacity : 0);
+        set_gauge(t, block->cell, METRIC_POOL_INFLIGHT, has_limit && found->is_known,
+                  has_limit ? found->held : 0);
+    }
+}
+
 /* --- a request --- */
 
 static bool is_verdict(const struct attempt_event *a, const char *verdict)
@@ -186,7 +226,7 @@ void telemetry_count(struct telemetry *t, const struct request_event *e)
 {
     unsigned surface = metric_surface(e->dialect != NULL ? e->dialect : e->endpoint);
     uint32_t model = block_or(t, e->series, FIRST_BLOCK_MODELS + surface);
-    uint64_t others_us = e->upstream_us + e->client_wait_us;
+    uint64_t others_us = e->upstream_us + e->client_wait_us + e->pool.waited_us;
     bool is_time_known = e->end != EVENT_END_WORKER_DIED && e->end != EVENT_END_OVERFLOW;
 
     add(cell_at(t, model, METRIC_REQUESTS, metric_status(e->status)), 1);

@@ -21,6 +21,9 @@ static const struct values block_values[BLOCK_KINDS][BLOCK_LABELS_MAX] = {
     [BLOCK_KEY] = { { .text = PROVIDERS },
                     { .text = "The first 8 hex digits of the SHA-256 of a provider key of the tree, as "
                               "keyFingerprint shows it there; or _other." } },
+    [BLOCK_POOL] = { { .text = "What names the pool: adapterParams.appid; else, by model and upstream, "
+                               "model:[\"MODEL\",\"id\",\"UPSTREAM\"], of llm behind llm:pool:; or _other." },
+                     { .text = PROVIDERS } },
     [BLOCK_ROUTE] = { { .list = &metric_operations }, { .text = PROVIDERS }, { .text = MODELS } },
 };
 

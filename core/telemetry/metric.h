@@ -31,6 +31,14 @@ enum metric_id {
     METRIC_OVERFLOW,
     METRIC_THROTTLED,
     METRIC_LIMITS_ALONE,
+    /* pools of slots */
+    METRIC_POOL_INFLIGHT,
+    METRIC_POOL_CAPACITY,
+    METRIC_POOL_SLOT_REJECTED,
+    METRIC_POOL_SATURATION_MARKED,
+    METRIC_POOL_WAIT,
+    METRIC_POOLS_ALONE,
+    METRIC_READ_ERRORS,
     /* GenAI conventions 1.41.1 */
     METRIC_TOKEN_USAGE,
     METRIC_OPERATION_DURATION,
@@ -74,6 +82,7 @@ enum block_kind {
     BLOCK_PROVIDER, /* provider */
     BLOCK_KEY,      /* provider, the key's fingerprint */
     BLOCK_ROUTE,    /* operation, provider, model */
+    BLOCK_POOL,     /* app id, or what else names the pool; provider */
     BLOCK_KINDS,
 };
 
@@ -111,6 +120,7 @@ struct metric {
     unsigned divisor;              /* a cell's value by this is in `unit`: 1000000 where cells hold µs */
     unsigned programs;
     bool names_instance; /* it has a label service_instance_id */
+    bool may_be_unknown; /* of a gauge: a cell holds one more than its value, and 0 if there is none */
     bool names_version;  /* and one with the version of the tree in force */
     const char *help;    /* one sentence */
     const char *moves;   /* when it does */

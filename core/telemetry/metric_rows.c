@@ -33,6 +33,8 @@ static const char *const token_names[] = { "input", "output" };
 static const char *const write_names[] = { "success", "4xx", "5xx" };
 static const char *const meter_names[] = { "concurrency", "requests", "tokens" };
 
+static const char *const read_names[] = { GATEWAY "pool.inflight" };
+
 const struct closed_list metric_surfaces = LIST_OF(surface_names);
 const struct closed_list metric_operations = LIST_OF(operation_names);
 const struct closed_list metric_verdicts = LIST_OF(verdict_names);
@@ -42,6 +44,7 @@ const struct closed_list metric_signals = LIST_OF(signal_names);
 const struct closed_list metric_statuses = LIST_OF(status_names);
 const struct closed_list metric_reasons = LIST_OF(reason_names);
 const struct closed_list metric_meters = LIST_OF(meter_names);
+static const struct closed_list gauges_read = LIST_OF(read_names);
 static const struct closed_list errors = LIST_OF(error_names);
 static const struct closed_list scopes = LIST_OF(scope_names);
 static const struct closed_list interruptions = LIST_OF(interruption_names);
@@ -70,6 +73,10 @@ static const uint64_t overhead_bounds[] = { 50,   100,   200,   400,   800,    1
 static const uint64_t queue_bounds[] = { 20000,   40000,   100000,  200000,  400000,
                                          1000000, 2000000, 5000000, 10000000 };
 
+static const uint64_t slot_wait_bounds[] = { 10000,    20000,    50000,    100000,  200000,
+                                             500000,   1000000,  2000000,  5000000, 10000000,
+                                             20000000, 60000000, 600000000 };
+
 static const struct buckets durations = LIST_OF(duration_bounds);
 static const struct buckets first_tokens = LIST_OF(first_token_bounds);
 static const struct buckets output_tokens = LIST_OF(output_token_bounds);
@@ -77,6 +84,7 @@ static const struct buckets token_counts = LIST_OF(token_bounds);
 static const struct buckets depths = LIST_OF(depth_bounds);
 static const struct buckets overheads = LIST_OF(overhead_bounds);
 static const struct buckets queue_times = LIST_OF(queue_bounds);
+static const struct buckets slot_waits = LIST_OF(slot_wait_bounds);
 
 /* --- the table --- */
 
@@ -200,6 +208,58 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .help = "Requests of callers with limits that only this instance counted, since Redis did not answer.",
         .moves = "At once. Other instances let the caller have as much again meanwhile.",
         .advice = "Look after Redis; the log says how it fails.",
+    },
+    [METRIC_POOL_INFLIGHT] = {
+        .name = GATEWAY "pool.inflight", .unit = "{request}", .kind = METRIC_GAUGE, .block = BLOCK_POOL,
+        .block_labels = { "app_id" }, .divisor = 1, .programs = METRIC_OF_ROUTER, .may_be_unknown = true,
+        .help = "Requests of all instances that have a slot of the pool.",
+        .moves = "Every 5 s, by the shipper. Nothing is reported when it could not be read.",
+        .advice = "Instances that share a Redis say the same: take the maximum, never the sum.",
+    },
+    [METRIC_POOL_CAPACITY] = {
+        .name = GATEWAY "pool.capacity", .unit = "{request}", .kind = METRIC_GAUGE, .block = BLOCK_POOL,
+        .block_labels = { "app_id" }, .divisor = 1, .programs = METRIC_OF_ROUTER, .may_be_unknown = true,
+        .help = "Slots that the pool has: maxConcurrency, the largest where several models name the pool.",
+        .moves = "With pool.inflight. Nothing is reported of pools without limit.",
+        .advice = "As of pool.inflight: the maximum, never the sum.",
+    },
+    [METRIC_POOL_SLOT_REJECTED] = {
+        .name = GATEWAY "pool.slot_rejected", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_POOL,
+        .block_labels = { "app_id", "provider" }, .divisor = 1, .programs = METRIC_OF_ROUTER,
+        .help = "Requests that found all slots of the pool in use.",
+        .moves = "At once, once for each request and pool, also where another pool had a slot.",
+        .advice = "If requests are answered 503, more capacity is needed: another app.",
+    },
+    [METRIC_POOL_SATURATION_MARKED] = {
+        .name = GATEWAY "pool.saturation_marked", .unit = "{attempt}", .kind = METRIC_COUNTER,
+        .block = BLOCK_POOL, .block_labels = { "app_id", "provider" }, .divisor = 1,
+        .programs = METRIC_OF_ROUTER,
+        .help = "Attempts after which the pool was left alone for a while: its provider said that it has "
+                "too much in hand.",
+        .moves = "At once.",
+        .advice = "maxConcurrency is more than the provider allows, or the app is used by others too.",
+    },
+    [METRIC_POOL_WAIT] = {
+        .name = GATEWAY "pool.wait.duration", .unit = "s", .kind = METRIC_HISTOGRAM, .block = BLOCK_INSTANCE,
+        .buckets = &slot_waits, .divisor = MICRO, .programs = METRIC_OF_ROUTER,
+        .help = "How long requests waited for a slot, of those that had to and whose model lets them.",
+        .moves = "With the request's end, whether or not it got one.",
+    },
+    [METRIC_POOLS_ALONE] = {
+        .name = GATEWAY "pools.alone", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
+        .divisor = 1, .programs = METRIC_OF_ROUTER,
+        .help = "Requests whose slots Redis did not count, since it did not answer: this instance counted them "
+                "alone, or gave none out.",
+        .moves = "At once.",
+        .advice = "Look after Redis; the log says how it fails.",
+    },
+    [METRIC_READ_ERRORS] = {
+        .name = "airi.observability.read_errors", .unit = "{read}", .kind = METRIC_COUNTER,
+        .block = BLOCK_INSTANCE, .closed = { { "metric", &gauges_read } }, .divisor = 1,
+        .programs = METRIC_OF_ROUTER,
+        .help = "Readings of a gauge that failed.",
+        .moves = "At once. The gauge says nothing until it can be read again.",
+        .advice = "Of pool.inflight: look after Redis.",
     },
     [METRIC_TOKEN_USAGE] = {
         .name = "gen_ai.client.token.usage", .unit = "{token}", .kind = METRIC_HISTOGRAM, .block = BLOCK_ROUTE,

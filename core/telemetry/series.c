@@ -41,6 +41,8 @@ static void visit_block(const struct visitor *v, enum metric_id id, const struct
     for (unsigned i = 0; i < n_series; i++) {
         struct series series = { .id = id, .metric = m };
         series.cells = &v->t->cells[block->cell + metric_offset(id) + i * n_cells];
+        if (m->may_be_unknown && atomic_load_explicit(series.cells, memory_order_relaxed) == 0)
+            continue;
         for (size_t j = 0; j < BLOCK_LABELS_MAX; j++)
             add_label(&series, m->block_labels[j], v->t->texts + block->labels[j]);
         add_closed(&series, i);
@@ -71,7 +73,8 @@ void telemetry_visit(const struct telemetry *t, const struct series_facts *facts
 
 uint64_t series_cell(const struct series *series, unsigned i)
 {
-    return atomic_load_explicit(&series->cells[i], memory_order_relaxed);
+    uint64_t value = atomic_load_explicit(&series->cells[i], memory_order_relaxed);
+    return series->metric->may_be_unknown && value > 0 ? value - 1 : value;
 }
 
 uint64_t series_histogram_count(const struct series *series)

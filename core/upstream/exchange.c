@@ -453,21 +453,23 @@ static bool perform(struct exchange_client *client, struct running *x, enum exch
     return false;
 }
 
-/* Runs the beat if it is due; when it is due next. False: the caller is gone. */
-static bool keep_beat(struct running *x, uint64_t *due_us)
+/* Runs the beats that are due; when one is due next. False: the caller is gone. */
+static bool keep_beats(struct running *x, uint64_t *due_us)
 {
-    const struct exchange_beat *beat = x->request->beat;
+    size_t n = x->want == EXCHANGE_LINGER ? 0 : x->request->n_beats;
 
     *due_us = UINT64_MAX;
-    if (beat == NULL || x->want == EXCHANGE_LINGER)
-        return true;
-    uint64_t now = clock_monotonic_us();
-    if (beat->due_us(beat->ctx) <= now) {
-        if (beat->run(beat->ctx) != 0)
-            return false;
-        x->result->receiver_us += clock_monotonic_us() - now;
+    for (size_t i = 0; i < n; i++) {
+        const struct exchange_beat *beat = &x->request->beats[i];
+        uint64_t now = clock_monotonic_us();
+        if (beat->due_us(beat->ctx) <= now) {
+            if (beat->run(beat->ctx) != 0)
+                return false;
+            x->result->receiver_us += clock_monotonic_us() - now;
+        }
+        uint64_t next_us = beat->due_us(beat->ctx);
+        *due_us = next_us < *due_us ? next_us : *due_us;
     }
-    *due_us = beat->due_us(beat->ctx);
     return true;
 }
 
@@ -494,7 +496,7 @@ static bool wait_for_more(struct exchange_client *client, struct running *x, enu
     enum exchange_end means = EXCHANGE_END_ENOUGH;
     uint64_t deadline, beat_us, look_us;
 
-    if (!keep_beat(x, &beat_us) || !look_for_caller(x, &look_us)) {
+    if (!keep_beats(x, &beat_us) || !look_for_caller(x, &look_us)) {
         *end = EXCHANGE_END_CALLER_LEFT;
         return true;
     }

@@ -69,7 +69,7 @@ struct exchange_receiver {
     enum exchange_want (*on_data)(void *ctx, struct span piece);
 };
 
-/* What the caller is owed by the clock while the upstream says nothing. */
+/* What is to be done by the clock while the upstream says nothing, or goes on saying something. */
 struct exchange_beat {
     void *ctx;
     /* When `run` is to be called, on clock_monotonic_us(); UINT64_MAX: not as
@@ -86,8 +86,9 @@ struct exchange_request {
     const struct splice *body;  /* of a POST; NULL: a GET */
     const char *trace_header;   /* by whose value the upstream finds the request again; NULL: none */
     struct exchange_clocks clocks;
-    const struct exchange_beat *beat; /* NULL: none */
-    int caller_fd;                    /* readable: the caller left. -1: not watched */
+    const struct exchange_beat *beats; /* n_beats */
+    size_t n_beats;
+    int caller_fd; /* readable: the caller left. -1: not watched */
     /* Asked now and then: whether the caller has left although caller_fd does not
      * say so. NULL: it always does. */
     bool (*has_caller_left)(void *ctx);

@@ -8,6 +8,7 @@
 #include "core/route/signature.h"
 #include "core/signal/memo.h"
 #include "core/log/log.h"
+#include "fcgi/edge/slots.h"
 
 enum { FIXED_HEADERS = 5 };
 
@@ -271,7 +272,10 @@ static void exchange(struct attempt *a, const char *const *headers)
         a->result = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
         return;
     }
-    const struct exchange_beat beat = { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
+    const struct exchange_beat beats[] = {
+        { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat },
+        slots_beat(turn),
+    };
     const struct exchange_request request = {
         .url = a->url,
         .headers = headers,
@@ -283,7 +287,8 @@ static void exchange(struct attempt *a, const char *const *headers)
             .idle_ms = errand->model->stream_idle_timeout_ms,
             .chain_us = errand->deadline_us,
         },
-        .beat = &beat,
+        .beats = beats,
+        .n_beats = sizeof(beats) / sizeof(beats[0]),
         .caller_fd = conn_watch_fd(turn->request.conn),
         .has_caller_left = attempt_has_caller_left,
         .caller = errand,

@@ -7,6 +7,7 @@
 #include "core/crypto/digest.h"
 #include "fcgi/edge/health.h"
 #include "fcgi/edge/limits.h"
+#include "fcgi/edge/slots.h"
 #include "fcgi/in_hand.h"
 
 enum { FINGERPRINT_DIGITS = 16 };
@@ -299,6 +300,7 @@ static void append_event(void *ctx)
     if (event->status == 0)
         event->status = turn->reply.status;
     limits_settle(turn);
+    slots_settle(turn);
     router_record(&turn->worker->spool, turn->worker->process->mapping, record, event);
     scoreboard_end_request(record); /* not before: rather twice, with one id, than never */
 }

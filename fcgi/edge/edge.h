@@ -24,6 +24,7 @@ struct turn {
     struct request_event *event;
     struct admission admission; /* by the principal's limits, if it has any */
     bool has_asked;             /* to be let in: the admission is the answer */
+    struct slots *slots;        /* of the model's pools (fcgi/edge/slots.h); NULL: it has none */
     bool is_probe;              /* leaves no event */
     uint64_t start_us;          /* monotonic */
 };

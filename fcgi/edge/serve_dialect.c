@@ -6,6 +6,7 @@
 #include "core/json/writer.h"
 #include "core/signal/memo.h"
 #include "fcgi/edge/limits.h"
+#include "fcgi/edge/slots.h"
 #include "fcgi/edge/speech.h"
 #include "fcgi/edge/voice_packs.h"
 
@@ -178,6 +179,13 @@ static void fail_unserved(const struct errand *errand)
                             });
 }
 
+static void attempt(void *ctx, const struct candidate *candidate, struct attempt_outcome *out)
+{
+    struct errand *errand = ctx;
+    services[errand->dialect->is_adapted].attempt(errand, candidate, out);
+    slots_note_outcome(errand, candidate, out);
+}
+
 static void conclude(struct errand *errand, const struct loop_result *result)
 {
     struct turn *turn = errand->turn;
@@ -191,7 +199,10 @@ static void conclude(struct errand *errand, const struct loop_result *result)
         break;
     case LOOP_FAILED:
         turn->event->is_exhausted = result->is_exhausted;
-        answer_fail(errand->answer, &result->failure);
+        if (result->failure.kind == FAILURE_ALL_SKIPPED)
+            slots_fail(errand);
+        else
+            answer_fail(errand->answer, &result->failure);
         break;
     case LOOP_ANSWERED: /* the attempt has written the reply and said how it ended */
         if (errand->is_cut_short)
@@ -231,7 +242,9 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         .can_serve = service->can_serve,
         .ctx = &errand,
     };
-    const struct loop_ops ops = { .ctx = &errand, .now_us = now_us, .attempt = service->attempt };
+    const struct loop_ops ops = {
+        .ctx = &errand, .now_us = now_us, .admit = slots_admit, .attempt = attempt
+    };
 
     turn->event->series = model->series[errand.way];
     turn_note(turn);
@@ -241,7 +254,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         fail_unserved(&errand);
         return;
     }
-    if (!limits_admit(turn, dialect, &facts))
+    if (!limits_admit(turn, dialect, &facts) || !slots_take(&errand, &plan))
         return;
     loop_run(&plan_facts, &plan, errand.deadline_us, &ops, &result);
     conclude(&errand, &result);

@@ -7,6 +7,7 @@
 #include "core/base/version.h"
 #include "core/crypto/digest.h"
 #include "core/route/signature.h"
+#include "fcgi/edge/slots.h"
 
 enum {
     FIXED_HEADERS = 3,
@@ -194,12 +195,15 @@ static void run_exchange(struct speech_attempt *s, const struct adapter_exchange
     struct turn *turn = s->base.errand->turn;
     uint64_t start_us = clock_monotonic_us();
     struct exchange_result result;
+    const struct exchange_beat beat = slots_beat(turn);
     const struct exchange_request request = {
         .url = exchange->url,
         .headers = make_headers(s, exchange, key_line),
         .body = exchange->is_get ? NULL : &exchange->body,
         .trace_header = s->order.adapter->trace_header,
         .clocks = make_clocks(s),
+        .beats = &beat,
+        .n_beats = 1,
         .caller_fd = conn_watch_fd(turn->request.conn),
         .has_caller_left = attempt_has_caller_left,
         .caller = s->base.errand,

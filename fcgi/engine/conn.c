@@ -38,6 +38,13 @@ void conn_set_stall(struct conn *conn, uint32_t stall_ms)
     conn->stall_ms = stall_ms;
 }
 
+void conn_set_beat(struct conn *conn, uint32_t period_ms, void (*beat)(void *ctx), void *ctx)
+{
+    conn->beat_ms = period_ms;
+    conn->beat = beat;
+    conn->beat_ctx = ctx;
+}
+
 static int wait_readable(int fd, uint64_t deadline_us)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -264,21 +271,26 @@ int conn_read_end(struct conn *conn)
     return n == 0 ? 0 : ERR_FORMAT;
 }
 
-/* Waits until the front end takes more. */
+/* Waits until the front end takes more, or the next beat is due. */
 static int wait_writable(struct conn *conn, uint64_t deadline_us)
 {
     short watch = conn->is_input_read && !conn->is_cgi ? POLLIN | POLLRDHUP : 0;
     struct pollfd p = { .fd = conn->fd, .events = (short)(POLLOUT | watch) };
-    uint64_t now = clock_monotonic_us();
+    uint64_t now = clock_monotonic_us(), until_us = deadline_us;
 
     if (now >= deadline_us)
         return ERR_TIMEOUT;
-    int r = poll(&p, 1, (int)((deadline_us - now + 999) / 1000));
+    if (conn->beat_ms > 0) {
+        conn->beat(conn->beat_ctx);
+        until_us =
+            now + conn->beat_ms * US_PER_MS < deadline_us ? now + conn->beat_ms * US_PER_MS : deadline_us;
+    }
+    int r = poll(&p, 1, (int)((until_us - now + 999) / 1000));
     conn->blocked_us += clock_monotonic_us() - now;
     if (r < 0)
         return errno == EINTR ? 0 : ERR_CLIENT_GONE;
     if (r == 0)
-        return ERR_TIMEOUT;
+        return until_us < deadline_us ? 0 : ERR_TIMEOUT;
     if ((p.revents & (watch | POLLERR | POLLHUP)) != 0)
         return ERR_CLIENT_GONE;
     return 0;

@@ -37,6 +37,9 @@ struct conn {
     uint32_t stall_ms;   /* how long a write may make no progress, and a read wait for the next byte */
     uint64_t cgi_read;   /* bytes of the body, as a CGI program */
     uint64_t blocked_us; /* waited for the front end, in all */
+    uint32_t beat_ms;    /* as conn_set_beat says; 0: no beat */
+    void (*beat)(void *ctx);
+    void *beat_ctx;
 };
 
 /* Once per process, before the first request. */
@@ -65,6 +68,10 @@ bool conn_is_params_cut(const struct conn *conn);
 
 /* Sets the bound that conn_begin was given. */
 void conn_set_stall(struct conn *conn, uint32_t stall_ms);
+
+/* While a write waits for the front end, `beat` is called when it begins to and then every period_ms: what
+ * is to be kept alive meanwhile. It writes nothing to the connection. 0: no more; nor after conn_close. */
+void conn_set_beat(struct conn *conn, uint32_t period_ms, void (*beat)(void *ctx), void *ctx);
 
 /* A descriptor that becomes readable, or fails, when the front end leaves; valid
  * once the body was read to its end. -1: departure is seen only by a write. */

@@ -97,6 +97,8 @@ static void tick(const struct shipper *shipper, const struct sink_thread *thread
     for (size_t i = 0; i < shipper->n_sinks; i++)
         telemetry_set(&shipper->process->mapping->telemetry, METRIC_SPOOL_LAG, shipper->sinks[i].signal,
                       lag_us(&threads[i]));
+    if (shipper->on_tick != NULL)
+        shipper->on_tick(shipper->tick_ctx);
 }
 
 /* All or none: what one of them has not passed, nobody may remove. */

@@ -26,7 +26,9 @@ struct shipper {
     struct sink sinks[SHIPPER_SINKS_MAX];
     size_t n_sinks;
     struct otlp_sinks otlp;
-    struct gauges gauges; /* of the thread that exports metrics */
+    struct gauges gauges;       /* of the thread that exports metrics */
+    void (*on_tick)(void *ctx); /* every second, in no sink's thread; NULL: nothing */
+    void *tick_ctx;
 };
 
 /* Reads the OTEL_* variables; what is not honoured is logged. Before fork; the settings live as long

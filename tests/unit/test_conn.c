@@ -835,6 +835,51 @@ START_TEST(the_stall_bound_can_be_set_anew)
 }
 END_TEST
 
+static void count_beat(void *ctx)
+{
+    ++*(unsigned *)ctx;
+}
+
+START_TEST(what_is_to_be_kept_alive_is_as_long_as_a_write_waits_and_puts_off_no_bound)
+{
+    enum { BEAT_MS = STALL_MS / 8 };
+    char *bytes = pattern(8 << 20);
+    struct span piece = { bytes, 8 << 20 };
+    unsigned beats = 0;
+
+    begin_get(STALL_MS);
+    conn_set_beat(&conn, BEAT_MS, count_beat, &beats);
+    uint64_t start = clock_monotonic_us();
+    ck_assert_int_eq(conn_write(&conn, &piece, 1, false), ERR_TIMEOUT);
+    uint64_t took_ms = elapsed_ms(start);
+    ck_assert_uint_ge(took_ms, STALL_MS - 10);
+    ck_assert_uint_lt(took_ms, 2000);
+    ck_assert_msg(beats >= 2 && beats <= 64 + took_ms / BEAT_MS, "%u beats in %lu ms", beats,
+                  (unsigned long)took_ms);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(no_beat_is_left_when_it_was_taken_away_or_in_the_next_request)
+{
+    char *bytes = pattern(8 << 20);
+    struct span piece = { bytes, 8 << 20 };
+    unsigned beats = 0;
+
+    begin_get(STALL_MS);
+    conn_set_beat(&conn, 1, count_beat, &beats);
+    conn_set_beat(&conn, 0, NULL, NULL);
+    ck_assert_int_eq(conn_write(&conn, &piece, 1, false), ERR_TIMEOUT);
+    conn_set_beat(&conn, 1, count_beat, &beats);
+    conn_close(&conn);
+    connect_front(SOCK_STREAM);
+    begin_get(STALL_MS);
+    ck_assert_int_eq(conn_write(&conn, &piece, 1, false), ERR_TIMEOUT);
+    ck_assert_uint_eq(beats, 0);
+    free(bytes);
+}
+END_TEST
+
 /* --- abort, and close ------------------------------------------------------- */
 
 START_TEST(an_aborted_reply_is_broken_for_the_front_end)
@@ -974,6 +1019,8 @@ int main(void)
     tcase_add_test(writing, a_front_end_that_does_not_read_is_a_timeout);
     tcase_add_test(writing, progress_renews_the_stall_bound);
     tcase_add_test(writing, the_stall_bound_can_be_set_anew);
+    tcase_add_test(writing, what_is_to_be_kept_alive_is_as_long_as_a_write_waits_and_puts_off_no_bound);
+    tcase_add_test(writing, no_beat_is_left_when_it_was_taken_away_or_in_the_next_request);
     tcase_add_test(writing, an_aborted_reply_is_broken_for_the_front_end);
     tcase_add_test(writing, a_front_end_that_is_still_sending_gets_the_early_reply);
     tcase_add_test(writing, one_that_never_stops_sending_is_left_after_a_second);

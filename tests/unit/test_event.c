@@ -256,11 +256,17 @@ START_TEST(overhead_is_what_neither_the_upstream_nor_the_caller_took)
     static const struct {
         uint64_t total_us, upstream_us, client_wait_us;
         int64_t overhead_us;
-    } rows[] = { { 100, 60, 30, 10 }, { 100, 0, 0, 100 }, { 100, 60, 40, 0 }, { 100, 80, 40, 0 } };
+        uint64_t slot_wait_us;
+    } rows[] = { { 100, 60, 30, 10, 0 },
+                 { 100, 0, 0, 100, 0 },
+                 { 100, 60, 40, 0, 0 },
+                 { 100, 80, 40, 0, 0 },
+                 { 100, 20, 30, 10, 40 } };
     for (size_t i = 0; i < COUNT(rows); i++) {
         event.total_us = rows[i].total_us;
         event.upstream_us = rows[i].upstream_us;
         event.client_wait_us = rows[i].client_wait_us;
+        event.pool.waited_us = rows[i].slot_wait_us;
         json_object *object = written();
         ck_assert_int_eq(json_object_get_int64(member(object, "overhead_us")), rows[i].overhead_us);
         json_object_put(object);
@@ -288,6 +294,55 @@ START_TEST(what_became_of_each_limit_is_told)
                      "[{\"meter\":\"requests\",\"held\":1,\"settled\":1,\"result\":\"settled\","
                      "\"where\":\"mapping\"},"
                      "{\"meter\":\"tokens\",\"held\":0,\"settled\":0,\"where\":\"redis\"}]");
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(what_became_of_the_slot_is_told_behind_the_limits)
+{
+    static const struct {
+        struct pool_event pool;
+        const char *text;
+    } rows[] = {
+        { { "settled", "redis", { "tts:pool:1", 10 }, 250 },
+          "{\"meter\":\"pool\",\"held\":1,\"settled\":1,\"result\":\"settled\",\"where\":\"redis\","
+          "\"pool\":\"tts:pool:1\",\"waited_us\":250}" },
+        { { "refused", "mapping", { NULL, 0 }, 0 },
+          "{\"meter\":\"pool\",\"held\":0,\"settled\":0,\"result\":\"refused\",\"where\":\"mapping\"}" },
+        { { "cancelled", "mapping", { "tts:pool:1", 10 }, 0 },
+          "{\"meter\":\"pool\",\"held\":1,\"settled\":0,\"result\":\"cancelled\",\"where\":\"mapping\","
+          "\"pool\":\"tts:pool:1\"}" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        event.n_admissions = i % 2 == 0 ? 1 : 0;
+        event.admissions[0] = (struct admission_event){ "requests", 1, 1, "settled", "mapping" };
+        event.pool = rows[i].pool;
+        json_object *object = written();
+        json_object *list = member(object, "admission");
+        ck_assert_uint_eq(json_object_array_length(list), event.n_admissions + 1);
+        ck_assert_str_eq(json_object_to_json_string_ext(json_object_array_get_idx(list, event.n_admissions),
+                                                        JSON_C_TO_STRING_PLAIN),
+                         rows[i].text);
+        json_object_put(object);
+    }
+}
+END_TEST
+
+START_TEST(upstreams_that_were_passed_over_are_told_with_the_reason_and_the_rest_is_counted)
+{
+    event_add_skip(&event, span_cstr("a"), "pool_full");
+    event_add_skip(&event, span_cstr("b"), "pool_saturated");
+    json_object *object = written();
+    ck_assert_str_eq(json_object_to_json_string_ext(member(object, "decision"), JSON_C_TO_STRING_PLAIN),
+                     "{\"candidates\":[{\"upstream\":\"a\",\"state\":\"skipped\",\"reason\":\"pool_full\"},"
+                     "{\"upstream\":\"b\",\"state\":\"skipped\",\"reason\":\"pool_saturated\"}]}");
+    json_object_put(object);
+    for (int i = 0; i < EVENT_SKIPS_MAX; i++)
+        event_add_skip(&event, span_cstr("c"), "pool_full");
+    object = written();
+    json_object *decision = member(object, "decision");
+    ck_assert_uint_eq(json_object_array_length(member(decision, "candidates")), EVENT_SKIPS_MAX);
+    ck_assert_int_eq(json_object_get_int(member(decision, "candidates_dropped")), 2);
     json_object_put(object);
 }
 END_TEST
@@ -426,6 +481,8 @@ int main(void)
     tcase_add_test(names, overhead_is_what_neither_the_upstream_nor_the_caller_took);
     tcase_add_test(names, of_a_dead_workers_request_nobody_knows_the_overhead);
     tcase_add_test(names, what_became_of_each_limit_is_told);
+    tcase_add_test(names, what_became_of_the_slot_is_told_behind_the_limits);
+    tcase_add_test(names, upstreams_that_were_passed_over_are_told_with_the_reason_and_the_rest_is_counted);
     tcase_add_loop_test(names, an_end_has_the_name_of_the_specification, 0, (int)COUNT(ends));
     tcase_add_loop_test(bound, as_many_attempts_as_fit_are_kept_and_the_last_one_always, 0, 3);
     tcase_add_test(bound, short_attempts_are_all_kept);

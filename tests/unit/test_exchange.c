@@ -36,7 +36,7 @@ struct metronome {
 };
 
 static struct server server;
-static struct metronome metronome;
+static struct metronome metronome, other_metronome;
 static struct exchange_client *client;
 static struct receiver receiver;
 static struct exchange_clocks clocks;
@@ -63,7 +63,7 @@ static void set_up(void)
         .idle_ms = 10000,
         .chain_us = clock_monotonic_us() + 30 * US_PER_S,
     };
-    metronome = (struct metronome){ 0 };
+    metronome = other_metronome = (struct metronome){ 0 };
     extra_headers = NULL;
     trace_header = NULL;
     is_get = false;
@@ -151,7 +151,10 @@ static bool has_caller_left(void *ctx)
 static struct exchange_result post_to(const char *url, struct span body)
 {
     const struct exchange_receiver calls = { .ctx = &receiver, .on_head = on_head, .on_data = on_data };
-    const struct exchange_beat beat = { .ctx = &metronome, .due_us = due_us, .run = run_beat };
+    const struct exchange_beat beats[] = {
+        { .ctx = &metronome, .due_us = due_us, .run = run_beat },
+        { .ctx = &other_metronome, .due_us = due_us, .run = run_beat },
+    };
     static const char *const no_headers[] = { NULL };
     struct exchange_result result;
     struct splice splice;
@@ -163,7 +166,8 @@ static struct exchange_result post_to(const char *url, struct span body)
         .body = is_get ? NULL : &splice,
         .trace_header = trace_header,
         .clocks = clocks,
-        .beat = &beat,
+        .beats = beats,
+        .n_beats = COUNT(beats),
         .caller_fd = caller_fd,
         .has_caller_left = look.gone_at > 0 ? has_caller_left : NULL,
     };
@@ -171,7 +175,7 @@ static struct exchange_result post_to(const char *url, struct span body)
     buf_init(&receiver.body, REQUEST_BYTES_MAX);
     receiver.heads = receiver.pieces = 0;
     uint64_t begin = clock_monotonic_us();
-    metronome.last_us = begin;
+    metronome.last_us = other_metronome.last_us = begin;
     exchange_run(client, &request, &calls, &result);
     took_us = clock_monotonic_us() - begin;
     return result;
@@ -765,6 +769,21 @@ START_TEST(a_beat_runs_whenever_it_is_due_before_a_reply_and_within_it)
 }
 END_TEST
 
+START_TEST(each_of_two_beats_runs_when_it_is_due)
+{
+    START({ { { 8 * BEAT_MS, OK_REPLY } }, KEEP });
+    metronome.interval_ms = 3 * BEAT_MS;
+    other_metronome.interval_ms = BEAT_MS;
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_le(metronome.runs, took_us / (3 * BEAT_MS * US_PER_MS));
+    ck_assert_uint_le(other_metronome.runs, took_us / (BEAT_MS * US_PER_MS));
+    ck_assert_msg(metronome.runs >= 1 && other_metronome.runs > metronome.runs, "%u and %u runs in %lu us",
+                  metronome.runs, other_metronome.runs, (unsigned long)took_us);
+}
+END_TEST
+
 START_TEST(a_beat_that_is_not_due_does_not_run)
 {
     START({ { { 2 * BEAT_MS, OK_REPLY } }, KEEP }, { { { 2 * BEAT_MS, OK_REPLY } }, KEEP });
@@ -1048,6 +1067,7 @@ int main(void)
                         sizeof(slow_replies) / sizeof(slow_replies[0]));
     tcase_add_loop_test(ends, a_receiver_that_stops_stops_the_exchange, 0, 4);
     tcase_add_test(ends, a_beat_runs_whenever_it_is_due_before_a_reply_and_within_it);
+    tcase_add_test(ends, each_of_two_beats_runs_when_it_is_due);
     tcase_add_test(ends, a_beat_that_is_not_due_does_not_run);
     tcase_add_loop_test(ends, a_beat_puts_off_no_clock, 0, 2);
     tcase_add_test(ends, the_clocks_stand_still_while_a_beat_runs);

@@ -110,13 +110,24 @@ static void look(void *ctx, const struct series *series)
     }
 }
 
-static struct search find(const char *series)
+static struct search look_for(const char *series)
 {
     const struct series_facts facts = { METRIC_OF_ROUTER, "instance", "v1" };
     struct search search = { .series = series };
     telemetry_visit(t, &facts, look, &search);
+    return search;
+}
+
+static struct search find(const char *series)
+{
+    struct search search = look_for(series);
     ck_assert_msg(search.found == 1, "%s is there %u times", series, search.found);
     return search;
+}
+
+static void expect_none(const char *series)
+{
+    ck_assert_msg(look_for(series).found == 0, "%s is there", series);
 }
 
 static void expect(const char *series, uint64_t value)
@@ -377,6 +388,67 @@ START_TEST(a_throttled_request_counts_by_the_meter_that_refused_it)
 }
 END_TEST
 
+/* --- pools --- */
+
+/* The tree's upstream of chat, whose pool has this many slots. */
+static struct snap_upstream *make_pool(uint32_t capacity)
+{
+    struct snap_root *root = make_tree("m", "openai", "0000000a");
+    struct snap_upstream *upstream = (struct snap_upstream *)(uintptr_t)upstream_of(root);
+    upstream->pool = text("llm:pool:model:[\"m\",\"id\",\"a\"]");
+    upstream->max_concurrency = capacity;
+    telemetry_assign(t, root);
+    return upstream;
+}
+
+#define POOL "app_id=llm:pool:model:[\"m\",\"id\",\"a\"]"
+
+START_TEST(a_full_and_a_saturated_pool_are_counted_by_app_and_provider)
+{
+    const struct snap_upstream *upstream = make_pool(3);
+    telemetry_count_slot_rejected(t, upstream);
+    telemetry_count_slot_rejected(t, upstream);
+    telemetry_count_saturation(t, upstream);
+    expect(GATEWAY "pool.slot_rejected " POOL " provider=openai", 2);
+    expect(GATEWAY "pool.saturation_marked " POOL " provider=openai", 1);
+}
+END_TEST
+
+START_TEST(pools_of_models_without_limits_have_no_series)
+{
+    const struct snap_upstream *upstream = make_pool(0);
+    expect_none(GATEWAY "pool.slot_rejected " POOL " provider=openai");
+    telemetry_count_saturation(t, upstream);
+    expect(GATEWAY "pool.saturation_marked app_id=_other provider=_other", 1);
+}
+END_TEST
+
+START_TEST(a_gauge_of_a_pool_says_nothing_before_it_is_read_when_it_cannot_be_and_when_the_pool_is_gone)
+{
+    struct pool_reading reading = { make_pool(3)->pool_series, 0, 3, true };
+    static const char inflight[] = GATEWAY "pool.inflight " POOL, capacity[] = GATEWAY "pool.capacity " POOL;
+
+    expect_none(inflight);
+    expect_none(capacity);
+    telemetry_set_pools(t, &reading, 1);
+    expect(inflight, 0);
+    expect(capacity, 3);
+    reading.held = 2;
+    telemetry_set_pools(t, &reading, 1);
+    expect(inflight, 2);
+    reading.is_known = false;
+    telemetry_set_pools(t, &reading, 1);
+    expect_none(inflight);
+    expect(capacity, 3);
+    reading.is_known = true;
+    telemetry_set_pools(t, &reading, 1);
+    expect(inflight, 2);
+    telemetry_set_pools(t, NULL, 0);
+    expect_none(inflight);
+    expect_none(capacity);
+}
+END_TEST
+
 START_TEST(ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth)
 {
     const struct snap_root *root = make_tree("m", "openai", "0000000a");
@@ -609,6 +681,10 @@ int main(void)
     tcase_add_test(tcase, ae2_only_the_end_of_the_chain_is_an_exhaustion);
     tcase_add_test(tcase, ae3_a_refused_request_adds_to_no_fallback_error_or_exhaustion);
     tcase_add_test(tcase, a_throttled_request_counts_by_the_meter_that_refused_it);
+    tcase_add_test(tcase, a_full_and_a_saturated_pool_are_counted_by_app_and_provider);
+    tcase_add_test(tcase, pools_of_models_without_limits_have_no_series);
+    tcase_add_test(
+        tcase, a_gauge_of_a_pool_says_nothing_before_it_is_read_when_it_cannot_be_and_when_the_pool_is_gone);
     tcase_add_test(tcase, ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth);
     tcase_add_test(tcase, the_callers_mistakes_and_departures_are_no_errors_of_a_key);
     tcase_add_test(tcase, what_no_list_has_is_other);

@@ -1,0 +1,42 @@
+/*
+ * What pools (core/admit/pools.h) mean for a request of a model that has limits of
+ * concurrency: which upstream it has a slot of, how it waits for one, that it keeps it
+ * while it lives, and what the event and the metrics have of it.
+ *
+ * A model of whose upstreams none has a limit has no slots: nothing is asked, and the
+ * plan stays as it is.
+ */
+#ifndef FCGI_EDGE_SLOTS_H
+#define FCGI_EDGE_SLOTS_H
+
+#include "core/route/loop.h"
+#include "fcgi/edge/attempt.h"
+
+/* Takes a slot of one of the plan's upstreams, waits for it as long as the model says, and ranks
+ * the plan, which stays where it is until slots_settle. False: there is none, and that has been
+ * answered; or the caller has left. */
+bool slots_take(struct errand *errand, struct plan *plan);
+
+/* For struct loop_ops; ctx is the errand: whether the upstream's slot is held, or can be had. The
+ * one that was held is given back for another. */
+enum skip_reason slots_admit(void *ctx, const struct candidate *candidate);
+
+/* An attempt has ended: a provider that has too much in hand is left alone for a while. */
+void slots_note_outcome(struct errand *errand, const struct candidate *candidate,
+                        const struct attempt_outcome *outcome);
+
+/* Answers that every upstream was passed over. */
+void slots_fail(struct errand *errand);
+
+/* To be called while a slot is held, at least every SLOTS_BEAT_MS: keeps it. */
+enum { SLOTS_BEAT_MS = 1000 };
+void slots_keep(void *turn);
+
+/* The same for an exchange. */
+struct exchange_beat slots_beat(struct turn *turn);
+
+/* The event is complete but for this: notes what became of the slot, and gives it back. Again, it
+ * does nothing. */
+void slots_settle(struct turn *turn);
+
+#endif
