@@ -1,0 +1,422 @@
+/* Slots of pools in a Redis that restarts, stands still, forgets, refuses, or loses its time. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/unit/pools_instances.h"
+
+static const struct slot_pool three = { { "tts:pool:1", 10 }, 7, 3 };
+
+static void take_all(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        assert_answer(&workers[i], &three, 1, false, POOL_TAKEN, "a free one");
+}
+
+/* Asks as a newcomer: as at the beginning of each second without Redis one does. */
+static enum pool_answer try(struct worker *worker)
+{
+    enum pool_answer answer = ask(worker, &three, 1, false);
+    leave(worker);
+    return answer;
+}
+
+static void await_redis(struct worker *worker)
+{
+    uint64_t begun_ms = now_ms();
+    do {
+        ck_assert_uint_lt(now_ms() - begun_ms, DEADLINE_S * 1000);
+        usleep(20000);
+        try(worker);
+    } while (!worker->lease.is_in_redis);
+}
+
+static void renew_all(struct worker *first, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        pools_renew(&first[i].pools, &first[i].lease);
+}
+
+/* Redis, by itself: leases that it knows of. */
+static void await_leases(long long expected)
+{
+    for (uint64_t begun_ms = now_ms(); redis_server_do(&redis, "ZCARD p:tts:pool:1:leases") != expected;) {
+        ck_assert_uint_lt(now_ms() - begun_ms, DEADLINE_S * 1000);
+        renew_all(workers, 3);
+        usleep(20000);
+    }
+}
+
+/* --- it forgets --- */
+
+static void flush(void)
+{
+    redis_server_do(&redis, "FLUSHALL");
+}
+
+static void restart(void)
+{
+    redis_server_end(&redis);
+    redis_server_start(&redis);
+}
+
+static const struct {
+    const char *how;
+    void (*forget)(void);
+} amnesias[] = { { "flushed", flush }, { "restarted", restart } };
+
+START_TEST(what_redis_forgets_is_not_given_out_again_by_those_who_hold_it_and_renewals_tell_it)
+{
+    begin(IN_REDIS);
+    set_terms(3000, 600000);
+    take_all();
+    amnesias[_i].forget();
+    assert_answer(&workers[4], &three, 1, false, POOL_FULL, amnesias[_i].how);
+    ck_assert_msg(workers[4].lease.is_in_redis, "%s: %s", amnesias[_i].how,
+                  redis_client_trouble(workers[4].pools.redis));
+    await_leases(3);
+    ck_assert_int_eq(try(&others[0]), POOL_FULL);
+    for (unsigned i = 0; i < 3; i++)
+        leave(&workers[i]);
+    await_leases(0);
+    ck_assert_int_eq(try(&others[0]), POOL_TAKEN);
+}
+END_TEST
+
+START_TEST(who_waits_when_redis_forgets_keeps_its_place)
+{
+    begin(IN_REDIS);
+    set_terms(600000, 600000);
+    take_all();
+    for (unsigned i = 3; i < 6; i++)
+        assert_answer(&workers[i], &three, 1, true, POOL_FULL, "who waits");
+    flush();
+    for (unsigned i = 5; i > 3; i--)
+        assert_answer(&workers[i], &three, 1, true, POOL_FULL, "who waits still");
+    assert_answer(&workers[6], &three, 1, true, POOL_FULL, "who comes after that");
+    assert_answer(&workers[3], &three, 1, true, POOL_FULL, "the first");
+    leave(&workers[0]);
+    for (unsigned i = 6; i > 3; i--) {
+        assert_answer(&workers[i], &three, 1, true, POOL_FULL, "not its turn");
+        ck_assert_uint_eq(workers[i].states[0].ahead, i - 3);
+    }
+    assert_answer(&workers[3], &three, 1, true, POOL_TAKEN, "the first");
+}
+END_TEST
+
+START_TEST(forgotten_scripts_are_sent_with_each_question)
+{
+    begin(IN_REDIS);
+    assert_answer(&workers[0], &three, 1, false, POOL_TAKEN, "before");
+    redis_server_do(&redis, "SCRIPT FLUSH SYNC");
+    assert_answer(&workers[1], &three, 1, false, POOL_TAKEN, "after");
+    redis_server_do(&redis, "SCRIPT FLUSH SYNC");
+    leave(&workers[1]);
+    ck_assert_uint_eq(count(&workers[0], &three), 1);
+}
+END_TEST
+
+/* --- it does not answer --- */
+
+static void stop_answering(void)
+{
+    kill(redis.pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(redis.pid, NULL, WUNTRACED), redis.pid);
+}
+
+static void answer_again(void)
+{
+    kill(redis.pid, SIGCONT);
+}
+
+START_TEST(without_an_answer_this_instance_counts_alone_and_says_once_that_it_does)
+{
+    begin(IN_REDIS);
+    set_terms(600000, 600000);
+    take_all();
+    stop_answering();
+    assert_answer(&workers[3], &three, 1, false, POOL_FULL, "its own are all held");
+    ck_assert_int_eq(workers[3].lease.redis, REDIS_LOST);
+    ck_assert(!workers[3].lease.is_in_redis);
+    assert_answer(&others[0], &three, 1, false, POOL_TAKEN, "of others it knows nothing");
+    ck_assert_int_eq(others[0].lease.redis, REDIS_LOST);
+    leave(&workers[0]);
+    uint64_t begun_us = clock_monotonic_us();
+    assert_answer(&workers[3], &three, 1, false, POOL_TAKEN, "its own");
+    ck_assert_int_eq(workers[3].lease.redis, REDIS_AS_BEFORE);
+    /* Whoever asked within the second did not wait for it. */
+    uint64_t took_us = clock_monotonic_us() - begun_us;
+    ck_assert(took_us < POOLS_PATIENCE_MS * US_PER_MS || took_us > 800000);
+    answer_again();
+    await_redis(&workers[5]);
+    ck_assert_int_eq(workers[5].lease.redis, REDIS_BACK);
+    try(&workers[5]);
+    ck_assert_int_eq(workers[5].lease.redis, REDIS_AS_BEFORE);
+}
+END_TEST
+
+START_TEST(who_refuses_alone_gives_nothing_out_without_an_answer)
+{
+    begin(IN_REDIS);
+    workers[0].pools.refuses_alone = workers[1].pools.refuses_alone = true;
+    workers[0].states[0].held = 42;
+    stop_answering();
+    assert_answer(&workers[0], &three, 1, true, POOL_AWAY, "lost");
+    ck_assert_int_eq(workers[0].lease.redis, REDIS_LOST);
+    ck_assert_uint_eq(workers[0].states[0].held, 0);
+    assert_answer(&workers[1], &three, 1, true, POOL_AWAY, "lost before");
+    ck_assert(!workers[1].lease.is_taken);
+    uint32_t held;
+    ck_assert(!pools_count(&workers[1].pools, &three, 1, &held));
+    answer_again();
+    await_redis(&workers[0]);
+    ck_assert_uint_eq(count(&workers[0], &three), 0);
+}
+END_TEST
+
+START_TEST(what_was_taken_alone_is_told_when_redis_is_back)
+{
+    begin(IN_REDIS);
+    set_terms(3000, 600000);
+    redis_server_end(&redis);
+    take_all();
+    ck_assert(!workers[0].lease.is_in_redis);
+    redis_server_start(&redis);
+    await_leases(3);
+    ck_assert_int_eq(try(&others[0]), POOL_FULL);
+    for (unsigned i = 0; i < 3; i++)
+        leave(&workers[i]);
+    await_leases(0);
+}
+END_TEST
+
+/* The question lies in the socket when Redis goes on. */
+START_TEST(what_an_unanswered_question_took_is_given_back_with_the_next_one)
+{
+    begin(IN_REDIS);
+    set_terms(600000, 600000);
+    for (unsigned i = 0; i < 2; i++)
+        workers[i].pools.refuses_alone = true;
+    assert_answer(&workers[0], &three, 1, false, POOL_TAKEN, "a free one");
+    stop_answering();
+    assert_answer(&workers[1], &three, 1, false, POOL_AWAY, "not answered");
+    leave(&workers[1]);
+    answer_again();
+    await_leases(2); /* the one that nobody has */
+    await_redis(&workers[1]);
+    await_leases(1);
+}
+END_TEST
+
+START_TEST(nobody_who_tells_waits_for_it)
+{
+    begin(IN_REDIS);
+    set_terms(30, 600000);
+    take_all();
+    stop_answering();
+    for (unsigned i = 0; i < 20; i++) {
+        renew_all(workers, 3);
+        pools_mark_saturated(&workers[0].pools, &three, 60000);
+        usleep(10000);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        leave(&workers[i]);
+    answer_again();
+    await_leases(0);
+    ck_assert_int_eq(try(&others[0]), POOL_SATURATED);
+}
+END_TEST
+
+/* --- it refuses --- */
+
+static void forbid(void)
+{
+    redis_server_do(&redis, "ACL SETUSER default resetkeys ~other:*");
+}
+
+static void allow(void)
+{
+    redis_server_do(&redis, "ACL SETUSER default allkeys");
+}
+
+static void make_replica(void)
+{
+    redis_server_do(&redis, "REPLICAOF 127.0.0.1 1");
+}
+
+static void make_master(void)
+{
+    redis_server_do(&redis, "REPLICAOF NO ONE");
+}
+
+static void put_text(void)
+{
+    redis_server_do(&redis, "SET p:tts:pool:1:leases text");
+}
+
+static void remove_text(void)
+{
+    redis_server_do(&redis, "DEL p:tts:pool:1:leases");
+}
+
+static void put_list(void)
+{
+    redis_server_do(&redis, "RPUSH p:tts:pool:1:queue text");
+}
+
+static void remove_list(void)
+{
+    redis_server_do(&redis, "DEL p:tts:pool:1:queue");
+}
+
+static const struct {
+    const char *trouble;
+    void (*begin)(void), (*end)(void);
+} refusals[] = {
+    { "it answers with NOPERM", forbid, allow },
+    { "it answers with READONLY", make_replica, make_master },
+    { "it answers with WRONGTYPE", put_text, remove_text },
+    { "it answers with WRONGTYPE", put_list, remove_list },
+};
+
+START_TEST(a_redis_that_refuses_is_as_one_that_does_not_answer)
+{
+    begin(IN_REDIS);
+    try(&workers[0]);
+    refusals[_i].begin();
+    assert_answer(&workers[0], &three, 1, false, POOL_TAKEN, refusals[_i].trouble);
+    ck_assert_int_eq(workers[0].lease.redis, REDIS_LOST);
+    ck_assert_str_eq(redis_client_trouble(workers[0].pools.redis), refusals[_i].trouble);
+    refusals[_i].end();
+    await_redis(&workers[1]);
+    ck_assert_int_eq(workers[1].lease.redis, REDIS_BACK);
+    for (uint64_t begun_ms = now_ms(); count(&others[0], &three) != 1; usleep(20000)) {
+        ck_assert_uint_lt(now_ms() - begun_ms, DEADLINE_S * 1000);
+        workers[0].lease.renew_at_us = 1;
+        pools_renew(&workers[0].pools, &workers[0].lease);
+    }
+}
+END_TEST
+
+/* A lease takes the room of those that are removed before it; a ticket is refused. */
+START_TEST(a_redis_without_memory_gives_out_slots_but_no_tickets)
+{
+    begin(IN_REDIS);
+    try(&others[0]);
+    redis_server_do(&redis, "CONFIG SET maxmemory 1");
+    take_all();
+    ck_assert(workers[2].lease.is_in_redis);
+    assert_answer(&others[0], &three, 1, true, POOL_TAKEN, "alone");
+    ck_assert_int_eq(others[0].lease.redis, REDIS_LOST);
+    ck_assert_str_eq(redis_client_trouble(others[0].pools.redis), "it answers with OOM");
+    redis_server_do(&redis, "CONFIG SET maxmemory 0");
+    await_redis(&others[1]);
+}
+END_TEST
+
+/* --- its time, and what it keeps --- */
+
+START_TEST(what_ends_later_than_it_could_is_of_another_clock_and_not_believed)
+{
+    begin(IN_REDIS);
+    for (unsigned i = 0; i < 3; i++)
+        redis_server_do(&redis, "ZADD p:tts:pool:1:leases 99999999999999 ghost-%u", i);
+    redis_server_do(&redis, "ZADD p:tts:pool:1:queue 1 waiting-ghost");
+    redis_server_do(&redis, "ZADD p:tts:pool:1:tickets 99999999999999 waiting-ghost");
+    redis_server_do(&redis, "SET p:tts:pool:1:saturated 15000 PX 600000");
+    ck_assert_uint_eq(count(&workers[0], &three), 0);
+    take_all();
+    ck_assert_uint_eq(workers[0].states[0].held, 0);
+    ck_assert_int_eq(try(&others[0]), POOL_FULL);
+    ck_assert_int_eq(redis_server_do(&redis, "ZCARD p:tts:pool:1:leases"), 3);
+    ck_assert_int_eq(redis_server_do(&redis, "EXISTS p:tts:pool:1:queue p:tts:pool:1:saturated"), 0);
+}
+END_TEST
+
+/* What stands in Redis are numbers of Redis' clock and lengths: none of ours. */
+START_TEST(leases_end_by_the_clock_of_redis)
+{
+    begin(IN_REDIS);
+    set_terms(600000, 300000);
+    redisReply *before = redisCommand(redis.admin, "TIME");
+    take_all();
+    assert_answer(&workers[3], &three, 1, true, POOL_FULL, "who waits");
+    redisReply *after = redisCommand(redis.admin, "TIME");
+    redisReply *ends = redisCommand(redis.admin, "ZRANGE p:tts:pool:1:leases 0 -1 WITHSCORES");
+    ck_assert_uint_eq(ends->elements, 6);
+    for (size_t i = 0; i < ends->elements; i += 2) {
+        ck_assert_msg(strncmp(ends->element[i]->str, "an-instance/", 12) == 0, "%s", ends->element[i]->str);
+        double end_s = (strtod(ends->element[i + 1]->str, NULL) - 600000) / 1000;
+        ck_assert_double_ge(end_s, strtod(before->element[0]->str, NULL));
+        ck_assert_double_le(end_s, strtod(after->element[0]->str, NULL) + 1);
+    }
+    freeReplyObject(before);
+    freeReplyObject(after);
+    freeReplyObject(ends);
+}
+END_TEST
+
+START_TEST(every_key_lapses_and_few_are_left_when_all_have_left)
+{
+    static const char *const keys[] = { "p:tts:pool:1:leases", "p:tts:pool:1:queue", "p:tts:pool:1:tickets",
+                                        "p:tts:pool:1:saturated", "p:pools:ticket" };
+    begin(IN_REDIS);
+    take_all();
+    assert_answer(&workers[3], &three, 1, true, POOL_FULL, "who waits");
+    pools_mark_saturated(&workers[0].pools, &three, 60000);
+    try(&others[0]); /* what was told is done */
+    ck_assert_int_eq(redis_server_do(&redis, "DBSIZE"), (long long)COUNT(keys));
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        long long left_ms = redis_server_do(&redis, "PTTL %s", keys[i]);
+        ck_assert_msg(left_ms > 0 && left_ms <= 62000, "%s: %lld", keys[i], left_ms);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        leave(&workers[i]);
+    try(&workers[0]);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(redis_server_do(&redis, "EXISTS %s", keys[i]), 0);
+}
+END_TEST
+
+START_TEST(a_question_is_one_command_whatever_the_number_of_pools)
+{
+    const struct slot_pool many[] = { three, pool_of("tts:pool:2", 3), pool_of("tts:pool:3", 0) };
+
+    begin(IN_REDIS);
+    try(&workers[0]);
+    redis_server_do(&redis, "CONFIG RESETSTAT");
+    assert_answer(&workers[0], many, COUNT(many), true, POOL_TAKEN, "one of many");
+    redisReply *said = redisCommand(redis.admin, "INFO commandstats");
+    ck_assert_msg(strstr(said->str, "cmdstat_eval:calls=1,") != NULL, "%s", said->str);
+    freeReplyObject(said);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pools_redis");
+    TCase *tc = tcase_create("pools_redis");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, NULL, end);
+    tcase_add_loop_test(tc,
+                        what_redis_forgets_is_not_given_out_again_by_those_who_hold_it_and_renewals_tell_it,
+                        0, COUNT(amnesias));
+    tcase_add_test(tc, who_waits_when_redis_forgets_keeps_its_place);
+    tcase_add_test(tc, forgotten_scripts_are_sent_with_each_question);
+    tcase_add_test(tc, without_an_answer_this_instance_counts_alone_and_says_once_that_it_does);
+    tcase_add_test(tc, who_refuses_alone_gives_nothing_out_without_an_answer);
+    tcase_add_test(tc, what_was_taken_alone_is_told_when_redis_is_back);
+    tcase_add_test(tc, what_an_unanswered_question_took_is_given_back_with_the_next_one);
+    tcase_add_test(tc, nobody_who_tells_waits_for_it);
+    tcase_add_loop_test(tc, a_redis_that_refuses_is_as_one_that_does_not_answer, 0, COUNT(refusals));
+    tcase_add_test(tc, a_redis_without_memory_gives_out_slots_but_no_tickets);
+    tcase_add_test(tc, what_ends_later_than_it_could_is_of_another_clock_and_not_believed);
+    tcase_add_test(tc, leases_end_by_the_clock_of_redis);
+    tcase_add_test(tc, every_key_lapses_and_few_are_left_when_all_have_left);
+    tcase_add_test(tc, a_question_is_one_command_whatever_the_number_of_pools);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
