@@ -153,18 +153,18 @@ void pools_renew(struct pools *pools, struct pool_lease *lease)
 static void leave_in_redis(struct pools *pools, const struct pool_lease *lease)
 {
     bool is_doubtful = strcmp(pools->doubtful, lease->id) == 0;
-    bool is_in_one = lease->is_taken && !is_doubtful;
 
     if (!is_limited(lease) && lease->ticket == 0 && !is_doubtful)
         return;
     if (!is_connected(pools)) {
         doubt(pools, lease);
-        return;
+    } else if (is_limited(lease) && !is_doubtful) {
+        shared_pool_give_back(pools->redis, lease->id, &lease->asked[lease->place]);
+    } else {
+        shared_pools_leave(pools->redis, lease->id, lease->asked, lease->n);
+        if (is_doubtful)
+            pools->doubtful[0] = '\0';
     }
-    shared_pools_leave(pools->redis, lease->id, is_in_one ? &lease->asked[lease->place] : lease->asked,
-                       is_in_one ? 1 : lease->n);
-    if (is_doubtful)
-        pools->doubtful[0] = '\0';
 }
 
 void pools_leave(struct pools *pools, struct pool_lease *lease)

@@ -7,7 +7,8 @@
 
 enum {
     KEYS_MAX = 1 + POOLS_MAX,
-    KEY_BYTES = REDIS_PREFIX_MAX_BYTES + SHARED_POOL_ID_BYTES + sizeof("#0123456789abcdef"),
+    HASH_BYTES = sizeof("#0123456789abcdef"),
+    KEY_BYTES = REDIS_PREFIX_MAX_BYTES + SHARED_POOL_ID_BYTES + HASH_BYTES + sizeof(":leases"),
     NUMBER_BYTES = 24,
     TAKE_ARGUMENTS = 6, /* and two of each pool */
     ARGUMENTS_MAX = TAKE_ARGUMENTS + 2 * POOLS_MAX,
@@ -155,24 +156,28 @@ static void add_number(struct command *c, int64_t number)
     add(c, text);
 }
 
-static void begin(struct command *c, const char *script, size_t n_keys)
+static void begin(struct command *c, const char *name)
 {
     c->n = c->n_keys = c->n_numbers = 0;
-    add(c, "EVAL");
+    add(c, name);
+}
+
+static void begin_script(struct command *c, const char *script, size_t n_keys)
+{
+    begin(c, "EVAL");
     add(c, script);
     add_number(c, (int64_t)n_keys);
 }
 
-static void add_pool(struct command *c, const struct redis_client *redis, const struct slot_pool *pool)
+static void add_key(struct command *c, const struct redis_client *redis, const struct slot_pool *pool,
+                    const char *end)
 {
-    char *key = c->keys[c->n_keys++];
-    const char *prefix = redis_client_prefix(redis);
+    char *key = c->keys[c->n_keys++], hash[HASH_BYTES] = "";
+    size_t len = pool->id.len < SHARED_POOL_ID_BYTES ? pool->id.len : SHARED_POOL_ID_BYTES;
 
-    if (pool->id.len <= SHARED_POOL_ID_BYTES)
-        snprintf(key, KEY_BYTES, "%s%.*s", prefix, (int)pool->id.len, pool->id.ptr);
-    else
-        snprintf(key, KEY_BYTES, "%s%.*s#%016" PRIx64, prefix, SHARED_POOL_ID_BYTES, pool->id.ptr,
-                 pool->hash);
+    if (len < pool->id.len)
+        snprintf(hash, sizeof(hash), "#%016" PRIx64, pool->hash);
+    snprintf(key, KEY_BYTES, "%s%.*s%s%s", redis_client_prefix(redis), (int)len, pool->id.ptr, hash, end);
     add(c, key);
 }
 
@@ -180,7 +185,7 @@ static void add_pools(struct command *c, const struct redis_client *redis, const
                       size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        add_pool(c, redis, &asked[i]);
+        add_key(c, redis, &asked[i], "");
 }
 
 /* --- questions --- */
@@ -207,7 +212,7 @@ bool shared_pools_take(struct redis_client *redis, const struct pool_question *q
     int64_t answer[ANSWER_HEAD + ANSWER_ROW * POOLS_MAX];
     struct command c;
 
-    begin(&c, take_script, 1 + n);
+    begin_script(&c, take_script, 1 + n);
     snprintf(c.keys[c.n_keys], KEY_BYTES, "%spools:ticket", redis_client_prefix(redis));
     add(&c, c.keys[c.n_keys++]);
     add_pools(&c, redis, question->asked, n);
@@ -235,7 +240,7 @@ bool shared_pools_count(struct redis_client *redis, const struct pool_terms *ter
     int64_t answer[POOLS_MAX];
     struct command c;
 
-    begin(&c, count_script, n);
+    begin_script(&c, count_script, n);
     add_pools(&c, redis, asked, n);
     add_number(&c, terms->lease_ms);
     if (!redis_client_ask(redis, c.words, c.n, until_us, answer, n))
@@ -252,10 +257,21 @@ void shared_pool_hold(struct redis_client *redis, const char *lease, const struc
 {
     struct command c;
 
-    begin(&c, hold_script, 1);
-    add_pool(&c, redis, pool);
+    begin_script(&c, hold_script, 1);
+    add_key(&c, redis, pool, "");
     add(&c, lease);
     add_number(&c, terms->lease_ms);
+    redis_client_tell(redis, c.words, c.n);
+}
+
+/* The most frequent of all, and a script would cost Redis twenty times as much. */
+void shared_pool_give_back(struct redis_client *redis, const char *lease, const struct slot_pool *pool)
+{
+    struct command c;
+
+    begin(&c, "ZREM");
+    add_key(&c, redis, pool, ":leases");
+    add(&c, lease);
     redis_client_tell(redis, c.words, c.n);
 }
 
@@ -264,7 +280,7 @@ void shared_pools_leave(struct redis_client *redis, const char *lease, const str
 {
     struct command c;
 
-    begin(&c, leave_script, n);
+    begin_script(&c, leave_script, n);
     add_pools(&c, redis, asked, n);
     add(&c, lease);
     redis_client_tell(redis, c.words, c.n);
@@ -274,8 +290,8 @@ void shared_pool_mark_saturated(struct redis_client *redis, const struct slot_po
 {
     struct command c;
 
-    begin(&c, mark_script, 1);
-    add_pool(&c, redis, pool);
+    begin_script(&c, mark_script, 1);
+    add_key(&c, redis, pool, "");
     add_number(&c, ms);
     redis_client_tell(redis, c.words, c.n);
 }

@@ -39,10 +39,11 @@ struct pool_question {
 bool shared_pools_take(struct redis_client *redis, const struct pool_question *question, uint64_t until_us,
                        size_t *place, int64_t *ticket, struct pool_state *states);
 
-/* Nobody waits for these. The lease has its slot, from now on; it is in no queue and has no slot of
- * these pools; and so long the pool is saturated. */
+/* Nobody waits for these. The lease has its slot, from now on; it has it no longer; it has none of
+ * these, and is in no queue; and so long the pool is saturated. */
 void shared_pool_hold(struct redis_client *redis, const char *lease, const struct pool_terms *terms,
                       const struct slot_pool *pool);
+void shared_pool_give_back(struct redis_client *redis, const char *lease, const struct slot_pool *pool);
 void shared_pools_leave(struct redis_client *redis, const char *lease, const struct slot_pool *asked,
                         size_t n);
 void shared_pool_mark_saturated(struct redis_client *redis, const struct slot_pool *pool, uint32_t ms);
