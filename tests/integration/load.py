@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import chat
 import fastcgi
+import speech
 from http_client import format_request, parse_reply
 
 ANSWER_LIMIT_S = 30  # who has no answer by then hangs
@@ -23,7 +24,9 @@ BEGIN_LIMIT_S = 30  # a process starts
 class Ask:
     """A request that a load sends, by kind: how it looks, and when it leaves."""
 
-    def __init__(self, kind, model_name, stream=False, mount="/v1", leaves_after_s=None, body_bytes=0, weight=1):
+    def __init__(
+        self, kind, model_name, stream=False, mount="/v1", leaves_after_s=None, body_bytes=0, weight=1, is_speech=False
+    ):
         self.kind = kind
         self.model_name = model_name
         self.is_stream = stream
@@ -31,6 +34,7 @@ class Ask:
         self.leaves_after_s = leaves_after_s
         self.body_bytes = body_bytes  # of padding
         self.weight = weight
+        self.is_speech = is_speech
 
 
 class Outcome:
@@ -80,11 +84,11 @@ class Front:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     def encode(self, ask, request_id):
-        body = chat.request(ask.model_name, ask.is_stream)
+        body = speech.request(ask.model_name) if ask.is_speech else chat.request(ask.model_name, ask.is_stream)
         if ask.body_bytes:
             body["padding"] = "x" * ask.body_bytes
         payload = json.dumps(body).encode()
-        path = f"{ask.mount}/chat/completions"
+        path = f"{ask.mount}/audio/speech" if ask.is_speech else f"{ask.mount}/chat/completions"
         if self.socket is not None:
             params = fastcgi.request_params(path, len(payload), self.caller_key, HTTP_X_REQUEST_ID=request_id)
             return fastcgi.whole_request(params, payload)
@@ -148,13 +152,13 @@ async def _open_loop(front, asks, per_second, seconds, outcomes, begun, until):
     await asyncio.gather(*calls)
 
 
-async def _closed_loop(front, asks, callers, count, seconds, outcomes):
-    """So many callers, each with one request at a time; `count` requests, or for a time."""
+async def _closed_loop(front, asks, callers, count, seconds, outcomes, until):
+    """So many callers, each with one request at a time; `count` requests, or for a time, or until it is stopped."""
     left = [count]
     ends = time.monotonic() + (seconds or float("inf"))
 
     async def ask_on():
-        while left[0] > 0 and time.monotonic() < ends:
+        while left[0] > 0 and time.monotonic() < ends and not until.is_set():
             left[0] -= 1
             await _call(front, _pick(asks), outcomes)
 
@@ -189,7 +193,7 @@ def _run(front, asks, health, options, begun, until, pipe):
     if "per_second" in options:
         work = _open_loop(front, asks, outcomes=outcomes, begun=begun, until=until, **options)
     else:
-        work = _closed_loop(front, asks, outcomes=outcomes, **options)
+        work = _closed_loop(front, asks, outcomes=outcomes, until=until, **options)
     probes = asyncio.run(_with_probes(work, health))
     pipe.send((outcomes, probes))
     pipe.close()
@@ -224,7 +228,7 @@ class Load:
         assert self._begun.wait(BEGIN_LIMIT_S), "the load does not begin"
 
     def stop(self):
-        """result() of an open loop, of which no further request is made."""
+        """result(), when no further request has been made."""
         self._until.set()
         return self.result(ANSWER_LIMIT_S + 10)
 

@@ -29,15 +29,16 @@ def tree(*keys):
 
 
 class Instance:
-    def __init__(self, gateway):
+    def __init__(self, gateway, workers):
         self.gateway = gateway
+        self._workers = workers
         self.admin = Admin(gateway)
         self.admin.wait_for_socket()
 
     def has_switched(self, version):
         """Every worker serves this version."""
         status = self.gateway.status()
-        return status["version"] == version and status["workersCurrent"] == status["workersAlive"] == WORKERS
+        return status["version"] == version and status["workersCurrent"] == status["workersAlive"] == self._workers
 
     def front(self):
         return Front(self.gateway.caller_key, port=self.gateway.port)
@@ -57,7 +58,7 @@ class Instance:
 
 
 class Plane:
-    def __init__(self, folders, base_urls, upstream):
+    def __init__(self, folders, base_urls, upstream, workers=WORKERS, flags=()):
         self.upstream = upstream
         self.postgres = Postgres()
         self.redis = Redis()
@@ -70,9 +71,11 @@ class Plane:
         self.instances = []
         peer = None
         for folder in folders:
-            gateway = Gateway(folder, base_urls, upstream, workers=WORKERS, servers=self.servers, peer=peer)
+            gateway = Gateway(
+                folder, base_urls, upstream, workers=workers, flags=flags, servers=self.servers, peer=peer
+            )
             gateway.start()
-            self.instances.append(Instance(gateway))
+            self.instances.append(Instance(gateway, workers))
             peer = peer or gateway
         self.first, self.second = self.instances
         self.put(tree())
