@@ -342,6 +342,21 @@ def test_redis_is_away(story, host, redis):
         os.kill(redis.pid, signal.SIGCONT)
 
 
+def test_slots_that_seem_lost(host, redis):
+    """One that is held, by nobody; one who waits; a pool that was called full."""
+    soon = int(host.shell("redis-cli TIME | head -n 1")) * 1000 + 60000
+    pool = 'llm:pool:model:["m","id","a b"]'
+    host.shell(f"redis-cli ZADD '{pool}:leases' {soon} i/1/a; redis-cli ZADD '{pool}:queue' 7 i/2/b")
+    host.shell(f"redis-cli SET '{pool}:saturated' 15000 PX 15000")
+    words = host.follow("Slots that seem lost")
+    (left_ms,) = re.findall(re.escape(pool) + r":leases i/1/a (\d+)$", words, re.M)
+    assert 0 < int(left_ms) <= 60000
+    assert f"{pool}:queue i/2/b\n" in words
+    assert re.search(re.escape(pool) + r":saturated \d+$", words, re.M)
+    assert re.search(r"^[0-9a-f-]{36}$", words, re.M)
+    host.shell(f"redis-cli DEL '{pool}:leases' '{pool}:queue' '{pool}:saturated'")
+
+
 def test_postgres_is_away(story, host, database_server):
     database_server.process.signal(signal.SIGINT)
     database_server.process.wait(30)

@@ -297,6 +297,64 @@ START_TEST(a_redis_that_refuses_is_as_one_that_does_not_answer)
 }
 END_TEST
 
+/* A user of Redis as the runbook makes it: "x" is its password. */
+static void make_user(void)
+{
+    static const char begin[] = "ACL SETUSER llm-router ";
+    char line[1024];
+    FILE *runbook = fopen("admin/RUNBOOK.md", "r");
+    unsigned lines = 0;
+
+    ck_assert_ptr_nonnull(runbook);
+    while (fgets(line, sizeof(line), runbook) != NULL) {
+        const char *words[32];
+        int n = 0;
+        if (strncmp(line, begin, strlen(begin)) != 0)
+            continue;
+        for (char *word = strtok(line, " \n"); word != NULL; word = strtok(NULL, " \n"))
+            words[n++] = word[0] == '>' ? ">x" : word;
+        redisReply *reply = redisCommandArgv(redis.admin, n, words, NULL);
+        ck_assert_msg(reply != NULL && reply->type == REDIS_REPLY_STATUS, "%s", reply->str);
+        freeReplyObject(reply);
+        lines++;
+    }
+    fclose(runbook);
+    ck_assert_uint_gt(lines, 1);
+}
+
+START_TEST(the_rights_that_the_runbook_gives_are_enough)
+{
+    char url[128];
+    const struct store_place place = { .redis_url = url };
+    const struct slot_pool pools[] = { three, pool_of("llm:pool:2", 0) };
+    struct redis_client *client = NULL;
+    struct error e = { 0 };
+
+    begin(IN_REDIS);
+    struct redis_client *everybodys = workers[0].pools.redis;
+    make_user();
+    snprintf(url, sizeof(url), "unix://llm-router:x@%s", redis.socket);
+    ck_assert_msg(redis_client_open(&place, &client, &e) == 0, "%s", e.text);
+    for (unsigned i = 0; i < 5; i++)
+        workers[i].pools.redis = client;
+    take_all();
+    assert_answer(&workers[3], &three, 1, true, POOL_FULL, "who waits");
+    pools_mark_saturated(&workers[0].pools, &pools[1], 60000);
+    assert_answer(&workers[4], pools, 2, true, POOL_FULL, "who waits for both");
+    ck_assert(workers[4].lease.is_in_redis);
+    ck_assert_uint_gt(workers[4].states[1].saturated_ms, 0);
+    workers[0].lease.renew_at_us = 1;
+    pools_renew(&workers[0].pools, &workers[0].lease);
+    for (unsigned i = 0; i < 5; i++)
+        leave(&workers[i]);
+    ck_assert_uint_eq(count(&workers[0], &three), 0);
+    ck_assert_msg(redis_server_do(&redis, "ACL LOG") == 0, "something was not permitted");
+    ck_assert_int_eq(redis_server_do(&redis, "EXISTS llm:pool:2:saturated pools:ticket"), 2);
+    workers[0].pools.redis = everybodys;
+    redis_client_close(client);
+}
+END_TEST
+
 /* A lease takes the room of those that are removed before it; a ticket is refused. */
 START_TEST(a_redis_without_memory_gives_out_slots_but_no_tickets)
 {
@@ -408,6 +466,7 @@ int main(void)
     tcase_add_test(tc, what_an_unanswered_question_took_is_given_back_with_the_next_one);
     tcase_add_test(tc, nobody_who_tells_waits_for_it);
     tcase_add_loop_test(tc, a_redis_that_refuses_is_as_one_that_does_not_answer, 0, COUNT(refusals));
+    tcase_add_test(tc, the_rights_that_the_runbook_gives_are_enough);
     tcase_add_test(tc, a_redis_without_memory_gives_out_slots_but_no_tickets);
     tcase_add_test(tc, what_ends_later_than_it_could_is_of_another_clock_and_not_believed);
     tcase_add_test(tc, leases_end_by_the_clock_of_redis);
