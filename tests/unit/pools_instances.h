@@ -83,10 +83,10 @@ static inline void make_instance(struct instance *instance, const char *name)
     }
 }
 
-/* Every test begins with it. */
-static inline void begin(enum where where)
+/* Every test begins with it: in a store of those above. */
+static inline void begin(int where)
 {
-    store = where;
+    store = (enum where)where;
     if (store == IN_REDIS)
         redis_server_make(&redis);
     make_instance(&instances[0], "an-instance");

@@ -314,7 +314,8 @@ static void make_user(void)
         for (char *word = strtok(line, " \n"); word != NULL; word = strtok(NULL, " \n"))
             words[n++] = word[0] == '>' ? ">x" : word;
         redisReply *reply = redisCommandArgv(redis.admin, n, words, NULL);
-        ck_assert_msg(reply != NULL && reply->type == REDIS_REPLY_STATUS, "%s", reply->str);
+        ck_assert_ptr_nonnull(reply);
+        ck_assert_msg(reply->type == REDIS_REPLY_STATUS, "%s", reply->str);
         freeReplyObject(reply);
         lines++;
     }
