@@ -102,16 +102,14 @@ bool volcengine_v1_express(const struct adapter_call *call, enum voice_pack_para
 {
     bool is_old = volcengine_is_old_voice(call->voice);
     struct pace pace = pace_of(call->voice);
-    double factor = 1 + value / 100;
-
     if (param == VOICE_PACK_RATE)
         return value >= pace.low && value <= pace.high;
     if (param == VOICE_PACK_PITCH)
         out->param = VOLCENGINE_PITCH_RATIO;
     else
         out->param = is_old ? VOLCENGINE_VOLUME_RATIO : VOLCENGINE_LOUDNESS_RATIO;
-    out->text = arena_printf(call->arena, "%g", factor);
-    return param == VOICE_PACK_PITCH ? is_old : factor >= (is_old ? 0.1 : 0.5);
+    out->text = arena_printf(call->arena, "%g", 1 + value / 100);
+    return param == VOICE_PACK_PITCH ? is_old : value >= (is_old ? -90 : -50);
 }
 
 static void write_audio(struct json_writer *w, const struct adapter_call *call)

@@ -50,7 +50,7 @@ static struct span text_of(const struct voice_pack_snapshot *snapshot, size_t i)
 void voice_pack_write_number(double value, char out[VOICE_PACK_NUMBER_BYTES])
 {
     double again;
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 15; digits <= 17; digits++) { /* 15 always survive the way there and back */
         snprintf(out, VOICE_PACK_NUMBER_BYTES, "%.*g", digits, value);
         if (json_number(span_cstr(out), &again) && again == value)
             break;

@@ -32,9 +32,10 @@ static inline int driver_take_audio(void *ctx, struct span audio)
     return d->sink_result;
 }
 
-/* An order for this body at an upstream with these adapterParams ("" for none). A
- * body that the dialect refuses fails the test. */
-static inline void driver_open(struct driver *d, const char *adapter, const char *body, const char *params)
+/* An order for this body at an upstream with these adapterParams ("" for none), to be spoken with a
+ * voice pack (NULL: with none). A body that the dialect refuses fails the test. */
+static inline void driver_open_pack(struct driver *d, const char *adapter, const char *body,
+                                    const char *params, const struct voice_pack_snapshot *pack)
 {
     struct request_fault bad = { 0 };
 
@@ -44,9 +45,17 @@ static inline void driver_open(struct driver *d, const char *adapter, const char
     ck_assert_msg(speech_read_request(span_cstr(body), span_cstr(dialect_speech.media_type), d->arena,
                                       &d->facts, &bad) == 0,
                   "%s: %s", body, bad.message);
+    struct speech_facts *speech = arena_new_of(d->arena, struct speech_facts);
+    *speech = *d->facts.speech;
+    if (pack != NULL) {
+        speech->pack = pack;
+        speech->voice = pack->voice_id;
+        if (pack->params[VOICE_PACK_RATE].is_set)
+            speech->speed = pack->params[VOICE_PACK_RATE].value;
+    }
     d->order = (struct adapter_order){
         .adapter = adapter_find(span_cstr(adapter)),
-        .speech = d->facts.speech,
+        .speech = speech,
         .asked_model = span_cstr("asked"),
         .params = span_cstr(params),
         .endpoint = "https://upstream.test/speech",
@@ -58,6 +67,11 @@ static inline void driver_open(struct driver *d, const char *adapter, const char
         return;
     d->call->sink = &d->sink;
     adapter_call_begin(d->call, &d->exchange);
+}
+
+static inline void driver_open(struct driver *d, const char *adapter, const char *body, const char *params)
+{
+    driver_open_pack(d, adapter, body, params, NULL);
 }
 
 static inline void driver_close(struct driver *d)

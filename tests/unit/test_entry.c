@@ -67,10 +67,24 @@ static const char *all_faults(void)
     "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"," \
     "\"limits\":" limits "}]}"
 
+/* VOICE_PACKS with a pack that says this besides. */
+#define PACK(id, more)                                                                      \
+    "{\"id\":\"" id "\",\"name\":\"n\",\"provider\":\"p\",\"model\":\"m\",\"voice\":\"v\"," \
+    "\"ttsModelId\":\"t\",\"tier\":\"lite\"" more "}"
+#define PACKS(more) "{\"packs\":[" PACK("a", more) "]}"
+
 static const struct {
     enum entry_id entry;
     const char *document;
 } accepted[] = {
+    { ENTRY_VOICE_PACKS, "{\"packs\":[]}" },
+    { ENTRY_VOICE_PACKS, PACKS("") },
+    { ENTRY_VOICE_PACKS, "{\"packs\":[" PACK("b", "") "," PACK("a", ",\"enabled\":false") "]}" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"params\":{\"pitch\":-50,\"volume\":100.0,\"rate\":25e-2}") },
+    { ENTRY_VOICE_PACKS, PACKS(",\"params\":{},\"description\":\"d\",\"upstreamVoice\":\"u\"") },
+    { ENTRY_VOICE_PACKS,
+      PACKS(",\"createdAt\":\"2026-01-02T03:04:05Z\",\"updatedAt\":\"2026-01-02T03:04:05.123456Z\"") },
+    { ENTRY_VOICE_PACK_TAG_KEY, "{\"ciphertext\":\"" SEALED "\"}" },
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}}}" },
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{}},\"defaults\":{}}" },
     { ENTRY_LLM_ROUTER_CONFIG, "{\"llm\":{\"models\":{}},\"tts\":{}}" },
@@ -339,6 +353,26 @@ static const struct {
     { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":1}}", "/tts/en", "found the number 1" },
     { ENTRY_DEFAULT_TTS_VOICES, "{\"tts\":{\"en\":\"a\",\"en\":\"b\"}}", "", "a repeated member" },
     { ENTRY_CALLER_KEYS, "{}", "/keys", "missing" },
+    { ENTRY_VOICE_PACKS, "{}", "/packs", "missing" },
+    { ENTRY_VOICE_PACKS, "{\"packs\":[" PACK("a", "") "," PACK("a", "") "]}", "/packs/1/id",
+      "repeats the id of pack 0" },
+    { ENTRY_VOICE_PACKS, "{\"packs\":[" PACK("a/b", "") "]}", "/packs/0/id", "something else than letters" },
+    { ENTRY_VOICE_PACKS, "{\"packs\":[" PACK("", "") "]}", "/packs/0/id", "0 bytes" },
+    { ENTRY_VOICE_PACKS, "{\"packs\":[{}]}", "/packs/0/tier", "is missing" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"params\":{\"pitch\":100.5}"), "/packs/0/params/pitch",
+      "found the number 100.5, expected a number from -50 to 100" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"params\":{\"rate\":0.2}"), "/packs/0/params/rate", "from 0.25 to 4" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"params\":{\"volume\":\"1\"}"), "/packs/0/params/volume", "found a text" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"params\":{\"speed\":1}"), "/packs/0/params/speed", "unknown member" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"enabled\":null"), "/packs/0/enabled", "found null" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"createdAt\":\"today\""), "/packs/0/createdAt", "a time in UTC" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"createdAt\":\"2026-01-02T03:04:05\""), "/packs/0/createdAt",
+      "a time in UTC" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"createdAt\":\"2026-01-02T03:04:05+01Z\""), "/packs/0/createdAt",
+      "a time in UTC" },
+    { ENTRY_VOICE_PACKS, PACKS(",\"upstreamVoice\":\"\""), "/packs/0/upstreamVoice", "0 bytes" },
+    { ENTRY_VOICE_PACK_TAG_KEY, "{}", "/ciphertext", "missing" },
+    { ENTRY_VOICE_PACK_TAG_KEY, "{\"ciphertext\":\"secret\"}", "/ciphertext", "not of that form" },
     { ENTRY_CALLER_KEYS, "{\"keys\":[{\"id\":\"a\",\"sha256\":\"AA\"}]}", "/keys/0/sha256",
       "64 lower-case hex" },
     { ENTRY_CALLER_KEYS,

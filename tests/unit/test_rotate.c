@@ -4,6 +4,7 @@
 
 #include "core/config/keyplaces.h"
 #include "core/config/rotate.h"
+#include "core/packs/tag_key.h"
 
 #define OLD "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 #define NEW "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="
@@ -140,6 +141,41 @@ START_TEST(no_plaintext_is_left_behind)
 }
 END_TEST
 
+/* The key in an entry, which `keys` open. */
+static void open_tag_key(struct span entry, const struct envelope_keys *keys, struct secret *secret)
+{
+    static const struct json_want want = { "ciphertext", true };
+    struct json_value found;
+    ck_assert_int_eq(json_find(entry, &want, 1, 0, &found, NULL), 0);
+    ck_assert_msg(tag_key_open(keys, json_decode(arena, found.raw), secret, &e) == 0, "%s", e.text);
+}
+
+START_TEST(the_key_of_tags_is_encrypted_anew_and_stays_what_it_is)
+{
+    struct secret before, after;
+    struct span entry, again;
+    ck_assert_int_eq(tag_key_make(&old, arena, &entry, &e), 0);
+    ck_assert_int_eq(config_rotate_tag_key(entry, &both, arena, &out, &report, &e), 0);
+    ck_assert(report.rotated == 1 && report.current == 0 && report.undecryptable.count == 0);
+    open_tag_key(entry, &old, &before);
+    open_tag_key(out, &new, &after);
+    ck_assert_mem_eq(before.bytes, after.bytes, TAG_KEY_BYTES);
+    ck_assert_int_eq(config_rotate_tag_key(out, &both, arena, &again, &report, &e), 0);
+    ck_assert(span_eq(out, again) && report.rotated == 0 && report.current == 1);
+}
+END_TEST
+
+START_TEST(a_key_of_tags_that_nothing_opens_stays_and_is_named)
+{
+    struct span entry;
+    ck_assert_int_eq(tag_key_make(&other, arena, &entry, &e), 0);
+    ck_assert_int_eq(config_rotate_tag_key(entry, &both, arena, &out, &report, &e), 0);
+    ck_assert(span_eq(out, entry) && report.rotated == 0 && report.undecryptable.count == 1);
+    ck_assert_str_eq(report.undecryptable.items[0].path, "VOICE_PACK_TAG_KEY");
+    ck_assert_int_eq(config_rotate_tag_key(span_cstr("{}"), &both, arena, &out, &report, &e), ERR_FORMAT);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rotate");
@@ -151,6 +187,8 @@ int main(void)
     tcase_add_test(tests, without_a_previous_key_nothing_is_changed);
     tcase_add_test(tests, what_is_no_document_is_refused);
     tcase_add_test(tests, no_plaintext_is_left_behind);
+    tcase_add_test(tests, the_key_of_tags_is_encrypted_anew_and_stays_what_it_is);
+    tcase_add_test(tests, a_key_of_tags_that_nothing_opens_stays_and_is_named);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

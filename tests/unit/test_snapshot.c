@@ -19,6 +19,10 @@
     "{\"provider\":\"openai\",\"upstreams\":[{\"adapterParams\":{\"model\":\"m\"},\"keys\":[{\"id\":\"k\"," \
     "\"ciphertext\":\"" SEALED "\"}]}]}"
 
+#define PACK(id, more)                                                                            \
+    "{\"id\":\"" id "\",\"name\":\"N" id "\",\"provider\":\"p\",\"model\":\"m\",\"voice\":\"v\"," \
+    "\"ttsModelId\":\"t\",\"tier\":\"lite\"" more "}"
+
 static struct arena *arena;
 static struct span image; /* of a tree, a default model and two callers */
 static struct error e;
@@ -47,6 +51,13 @@ static void compile(const char *tree)
                                caller("c", "key-c", ",\"models\":[]"))),
         "c"
     };
+    values[ENTRY_VOICE_PACKS] = (struct entry_value){
+        span_cstr("{\"packs\":[" PACK("z", ",\"params\":{\"pitch\":-5,\"rate\":1.5}") "," PACK(
+            "a", "") "," PACK("m", ",\"enabled\":false,\"upstreamVoice\":\"u\"") "]}"),
+        "p"
+    };
+    values[ENTRY_VOICE_PACK_TAG_KEY] =
+        (struct entry_value){ span_cstr("{\"ciphertext\":\"" SEALED "\"}"), "t" };
     int r = entry_compile(values, 7, NULL, arena, &image, &undecryptable, &which, &faults);
     ck_assert_msg(r == 0, "%s: %s", faults.count > 0 ? faults.items[0].path : "",
                   faults.count > 0 ? faults.items[0].message : "");
@@ -143,6 +154,28 @@ START_TEST(a_caller_may_use_what_its_list_says)
 }
 END_TEST
 
+START_TEST(voice_packs_keep_the_order_of_the_document_and_are_found_by_their_ids)
+{
+    static const char *const ids[] = { "z", "a", "m" };
+    for (unsigned i = 0; i < 3; i++) {
+        const struct snap_voice_pack *pack =
+            SNAP_ITEM(root(), root()->voice_packs, struct snap_voice_pack, i);
+        ck_assert_str_eq(snap_cstr(root(), pack->id), ids[i]);
+        ck_assert_ptr_eq(snapshot_voice_pack(root(), span_cstr(ids[i])), pack);
+        ck_assert_str_eq(snap_cstr(root(), pack->name), arena_printf(arena, "N%s", ids[i]));
+        ck_assert(pack->is_enabled == (i != 2) && snap_has(pack->upstream_voice) == (i == 2));
+    }
+    const struct voice_pack_number *params = snapshot_voice_pack(root(), span_cstr("z"))->params;
+    ck_assert(params[VOICE_PACK_PITCH].is_set && !params[VOICE_PACK_VOLUME].is_set &&
+              params[VOICE_PACK_RATE].is_set);
+    ck_assert_double_eq(params[VOICE_PACK_PITCH].value, -5);
+    ck_assert_double_eq(params[VOICE_PACK_RATE].value, 1.5);
+    ck_assert_ptr_null(snapshot_voice_pack(root(), span_cstr("")));
+    ck_assert_ptr_null(snapshot_voice_pack(root(), span_cstr("aa")));
+    ck_assert_str_eq(snap_cstr(root(), root()->voice_pack_tag_key), SEALED);
+}
+END_TEST
+
 START_TEST(an_image_without_models_and_callers_finds_nothing)
 {
     struct entry_value none[ENTRY_COUNT] = { { .version = NULL } };
@@ -158,6 +191,8 @@ START_TEST(an_image_without_models_and_callers_finds_nothing)
     ck_assert_uint_eq(root()->client_stall_timeout_ms, 60000);
     ck_assert_ptr_null(snapshot_model(root(), span_cstr("gpt")));
     ck_assert_ptr_null(snapshot_principal(root(), digest));
+    ck_assert_ptr_null(snapshot_voice_pack(root(), span_cstr("a")));
+    ck_assert(!snap_has(root()->voice_pack_tag_key));
 }
 END_TEST
 
@@ -352,11 +387,13 @@ END_TEST
 START_TEST(every_reference_that_leads_outside_is_refused)
 {
     static const uint32_t values[] = { 1, 8, 0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff };
-    size_t models = root()->models.offset,
+    size_t models = root()->models.offset, packs = root()->voice_packs.offset,
            upstreams = SNAP_ITEM(root(), root()->models, struct snap_model, 0)->upstreams.offset;
     const size_t places[] = {
         offsetof(struct snap_root, models.offset),
         offsetof(struct snap_root, model_index.offset),
+        offsetof(struct snap_root, voice_packs.offset),
+        offsetof(struct snap_root, voice_pack_index.offset),
         offsetof(struct snap_root, principals.offset),
         offsetof(struct snap_root, default_chat_model.offset),
         offsetof(struct snap_root, default_chat_model.len),
@@ -369,6 +406,8 @@ START_TEST(every_reference_that_leads_outside_is_refused)
         upstreams + offsetof(struct snap_upstream, url.len),
         upstreams + offsetof(struct snap_upstream, keys.offset),
         upstreams + offsetof(struct snap_upstream, headers.offset),
+        packs + offsetof(struct snap_voice_pack, name.offset),
+        packs + offsetof(struct snap_voice_pack, tier.len),
     };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
@@ -381,12 +420,24 @@ START_TEST(every_reference_that_leads_outside_is_refused)
 }
 END_TEST
 
+START_TEST(a_position_beyond_the_last_voice_pack_is_refused)
+{
+    char *copy = copy_image(image.len);
+    uint32_t position = root()->voice_packs.count;
+    memcpy(copy + root()->voice_pack_index.offset, &position, sizeof(position));
+    ck_assert_int_eq(snapshot_check(span_of(copy, image.len), &e), ERR_FORMAT);
+    free(copy);
+}
+END_TEST
+
 START_TEST(a_vector_count_that_is_too_large_is_refused)
 {
     static const uint32_t counts[] = { 1000, 0x7fffffff, 0xffffffff };
     const size_t places[] = { offsetof(struct snap_root, models.count),
                               offsetof(struct snap_root, model_index.count),
                               offsetof(struct snap_root, principals.count),
+                              offsetof(struct snap_root, voice_packs.count),
+                              offsetof(struct snap_root, voice_pack_index.count),
                               root()->models.offset + offsetof(struct snap_model, upstreams.count),
                               root()->models.offset + offsetof(struct snap_model, http_codes.count) };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
@@ -450,6 +501,7 @@ int main(void)
     tcase_add_test(tests, models_keep_the_order_of_the_document);
     tcase_add_test(tests, a_caller_is_found_by_the_digest_of_its_key);
     tcase_add_test(tests, a_caller_may_use_what_its_list_says);
+    tcase_add_test(tests, voice_packs_keep_the_order_of_the_document_and_are_found_by_their_ids);
     tcase_add_test(tests, an_image_without_models_and_callers_finds_nothing);
     tcase_add_test(tests, a_model_that_speaks_has_the_voices_that_are_recommended_for_it);
     tcase_add_test(tests, what_is_written_is_what_is_mapped);
@@ -457,6 +509,7 @@ int main(void)
     tcase_add_test(tests, an_image_cut_anywhere_is_refused_even_if_its_size_is_made_to_fit);
     tcase_add_test(tests, no_flipped_bit_makes_an_accepted_image_read_outside_itself);
     tcase_add_test(tests, every_reference_that_leads_outside_is_refused);
+    tcase_add_test(tests, a_position_beyond_the_last_voice_pack_is_refused);
     tcase_add_test(tests, a_vector_count_that_is_too_large_is_refused);
     tcase_add_test(tests, vectors_laid_over_one_another_do_not_make_the_check_long);
     tcase_add_test(tests, another_magic_layout_or_size_is_named);

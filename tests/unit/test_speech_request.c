@@ -138,6 +138,9 @@ static const struct {
     { "{\"input\":\"a\",\"stream_format\":true}", "stream_format", "\"audio\" or \"sse\"" },
     { "{\"input\":\"a\",\"stream_format\":\"SSE\"}", "stream_format", "\"audio\" or \"sse\"" },
     { "{\"input\":\"a\",\"extra_body\":\"x\"}", "extra_body", "must be an object" },
+    { "{\"input\":\"a\",\"extra_body\":{\"voice_pack\":{}}}", "extra_body.voice_pack", "stands beside" },
+    { "{\"input\":\"a\",\"voice_pack\":\"p\"}", "voice_pack", "must be an object" },
+    { "{\"input\":\"a\",\"voice_pack\":{},\"voice_pack\":{}}", NULL, "cannot be used" },
 };
 
 START_TEST(what_is_wrong_is_named_with_its_member)
