@@ -65,7 +65,7 @@ struct span config_mask_tag_key(struct span raw, struct arena *arena)
     char print[CIPHERTEXT_FINGERPRINT_DIGITS + 1];
     struct json_value found;
 
-    if (json_find(raw, &want, 1, 0, &found, NULL) != 0 || found.kind != JSON_KIND_STRING)
+    if (raw.len == 0 || json_find(raw, &want, 1, 0, &found, NULL) != 0 || found.kind != JSON_KIND_STRING)
         return span_of("", 0);
     fingerprint(json_decode(arena, found.raw), CIPHERTEXT_FINGERPRINT_DIGITS, print);
     return span_cstr(arena_printf(arena, "{\"ciphertextFingerprint\":\"%s\"}", print));

@@ -151,10 +151,13 @@ static struct span name_of(const struct reading *r, const struct json_value *val
     return json_decode(r->arena, span_of(value->key.ptr - 1, value->key.len + 2));
 }
 
+/* A long name is cut, between two characters. */
 static int refuse_unknown(struct reading *r, const char *place, struct span name)
 {
-    int len = (int)(name.len > NAME_SHOWN_BYTES ? NAME_SHOWN_BYTES : name.len);
-    return refuse(r->fault, r->arena, arena_printf(r->arena, "%s%.*s", place, len, name.ptr),
+    size_t len = name.len > NAME_SHOWN_BYTES ? NAME_SHOWN_BYTES : name.len;
+    while (len > 0 && len < name.len && ((unsigned char)name.ptr[len] & 0xc0) == 0x80)
+        len--;
+    return refuse(r->fault, r->arena, arena_printf(r->arena, "%s%.*s", place, (int)len, name.ptr),
                   "is not a member of a voice pack's snapshot");
 }
 

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
@@ -45,9 +46,10 @@ extern const char *const voice_pack_param_names[VOICE_PACK_PARAMS];
 /* "lite", "standard", "pro", "premium"; ends with NULL. */
 extern const char *const voice_pack_tiers[];
 
+/* It lies in snapshots of the configuration, too, where a damaged byte must not be a broken bool. */
 struct voice_pack_number {
     double value;
-    bool is_set;
+    uint32_t is_set; /* 0: there is none */
 };
 
 /* The shortest text that is this number again: "1.1", not "1.1000000000000001". */

@@ -20,6 +20,11 @@
 #define SHA256_A "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
 #define SHA256_B "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
 
+#define PACK(id)                                                                                  \
+    "{\"id\":\"" id                                                                               \
+    "\",\"name\":\"n\",\"description\":\"d\",\"provider\":\"p\",\"model\":\"m\",\"voice\":\"v\"," \
+    "\"upstreamVoice\":\"u\",\"ttsModelId\":\"t\",\"tier\":\"lite\",\"params\":{\"pitch\":5}}"
+
 static struct span compile(struct arena *arena)
 {
     struct entry_value values[ENTRY_COUNT] = {
@@ -32,6 +37,8 @@ static struct span compile(struct arena *arena)
                                           "\"},{\"id\":\"b\",\"sha256\":\"" SHA256_B
                                           "\",\"owner\":\"o\",\"models\":[\"gpt\",\"b\"]}]}"),
                                 "1" },
+        [ENTRY_VOICE_PACKS] = { span_cstr("{\"packs\":[" PACK("b") "," PACK("a") "]}"), "1" },
+        [ENTRY_VOICE_PACK_TAG_KEY] = { span_cstr("{\"ciphertext\":\"" CIPHERTEXT "\"}"), "1" },
     };
     struct entry_faults faults = { 0 };
     enum entry_id which;
@@ -130,6 +137,23 @@ static void read_models(const struct snap_root *root, struct snap_vec models, st
     }
 }
 
+static void read_voice_packs(const struct snap_root *root)
+{
+    for (uint32_t i = 0; i < root->voice_packs.count; i++) {
+        const struct snap_voice_pack *p = SNAP_ITEM(root, root->voice_packs, struct snap_voice_pack, i);
+        const struct snap_str needed[] = { p->id,    p->name,      p->provider, p->model,
+                                           p->voice, p->tts_model, p->tier };
+        for (size_t j = 0; j < sizeof(needed) / sizeof(needed[0]); j++)
+            read_text(root, needed[j], true);
+        read_text(root, p->description, false);
+        read_text(root, p->upstream_voice, false);
+        for (size_t j = 0; j < VOICE_PACK_PARAMS; j++)
+            bytes_seen += p->params[j].is_set;
+        bytes_seen += snapshot_voice_pack(root, snap_span(root, p->id)) != NULL;
+    }
+    read_text(root, root->voice_pack_tag_key, false);
+}
+
 static void read_principals(const struct snap_root *root)
 {
     for (uint32_t i = 0; i < root->principals.count; i++) {
@@ -163,6 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_models(root, root->models, root->model_index);
         read_models(root, root->tts_models, root->tts_model_index);
         read_principals(root);
+        read_voice_packs(root);
     } else {
         fuzz_check(e.code == ERR_FORMAT && e.text[0] != '\0', "a refusal says why");
     }

@@ -140,7 +140,7 @@ def test_config_check_of_a_missing_file_is_refused():
     assert done.returncode == 1 and "/nonexistent/file" in done.stderr
 
 
-@pytest.mark.parametrize("entry", ["LLM_ROUTER_CONFIG", "DEFAULT_CHAT_MODEL", "CALLER_KEYS"])
+@pytest.mark.parametrize("entry", ["LLM_ROUTER_CONFIG", "DEFAULT_CHAT_MODEL", "CALLER_KEYS", "VOICE_PACKS", "VOICE_PACK_TAG_KEY"])
 def test_config_schema_is_json_schema_with_valid_patterns(entry):
     done = ctl("config", "schema", "--entry", entry)
     assert done.returncode == 0

@@ -256,6 +256,42 @@ def test_each_change_is_in_the_audit_log_with_the_unix_user_and_without_secrets(
     assert lines[3]["changes"][0]["before"]["id"] == "shop"
 
 
+# voice packs
+
+
+PACK = {"name": "Warm", "provider": "azure", "model": "neural", "voice": "ava", "ttsModelId": "speech", "tier": "pro"}
+
+
+def test_voice_packs_are_made_changed_and_hidden(operator):
+    made = operator.do("voice-pack", "add", stdin=PACK | {"params": {"rate": 1.5}}).strip()
+    other = operator.do("voice-pack", "add", "-", stdin=PACK).strip()
+    operator.do("voice-pack", "change", made, stdin={"tier": "lite", "params": {"pitch": 5}})
+    operator.do("voice-pack", "disable", other)
+    rows = [line.split("\t") for line in operator.do("voice-pack", "list").splitlines()]
+    assert [row[:6] for row in rows] == [
+        [made, "Warm", "lite", "true", "speech", "ava"], [other, "Warm", "pro", "false", "speech", "ava"]]
+    stored = json.loads(operator.do("config", "get", "--entry", "VOICE_PACKS"))["packs"]
+    assert stored[0]["params"] == {"rate": 1.5, "pitch": 5}
+    operator.do("voice-pack", "enable", other)
+    assert "in force already" in operator.run("voice-pack", "enable", other).stderr
+    assert [(line["action"], line["object"]) for line in operator.store.audit()] == [
+        (action, f"VOICE_PACKS/{row}") for action, row in
+        (("create", made), ("create", other), ("change", made), ("disable", other), ("enable", other))]
+    assert {"field": "/tier", "before": "pro", "after": "lite"} in operator.store.audit()[2]["changes"]
+
+
+def test_a_voice_pack_that_is_none_changes_nothing(operator):
+    made = operator.do("voice-pack", "add", stdin=PACK).strip()
+    before = operator.do("voice-pack", "list")
+    assert "/tier: " in operator.refused("voice-pack", "add", stdin=PACK | {"tier": "gold"})
+    assert "/id: cannot be set" in operator.refused("voice-pack", "add", stdin=PACK | {"id": "mine"})
+    assert "not valid JSON" in operator.refused("voice-pack", "add", stdin="{")
+    assert "/params/rate: " in operator.refused("voice-pack", "change", made, stdin={"params": {"rate": 9}})
+    for command in ("change", "enable", "disable"):
+        assert '"nobody"' in operator.refused("voice-pack", command, "nobody", stdin={})
+    assert operator.do("voice-pack", "list") == before
+
+
 # export
 
 

@@ -3,13 +3,14 @@ The scenarios of seed 002's U10, AE4 and AE5 are named after them."""
 
 import json
 import re
+import subprocess
 
 import pytest
 
 from administrator import Admin, Deployment
 from errors import assert_error
 from gateway import MOUNTS
-from processes import wait_until
+from processes import program, wait_until
 from voice_packs import TREE, VOICES, Packs
 
 at_each_mount = pytest.mark.parametrize("mount", MOUNTS)
@@ -49,6 +50,14 @@ def packs(deployment, providers):
     packs.remove_all()
     deployment.assert_unbroken()
     deployment.gateway.assert_unbroken()
+
+
+def refusal(gateway, *arguments):
+    """What llm-routerctl says when it refuses."""
+    done = subprocess.run([program("llm-routerctl"), *arguments], env=gateway.environment(), capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert done.returncode == 1, done
+    return done.stderr
 
 
 def sent(providers):
@@ -356,5 +365,11 @@ def test_a_key_of_tags_that_does_not_decrypt_is_said_and_kept(tmp_path, base_url
             assert_error(packs.say(snapshot, mount), mount, 503, "DECRYPT_FAILED")
         assert json.loads(gateway.store.value("VOICE_PACK_TAG_KEY")) == {"ciphertext": other}
         assert gateway.say("openai", voice="alloy").status == 200
+        assert "VOICE_PACK_TAG_KEY: " in refusal(gateway, "verify")
+        gateway.ctl("voice-pack", "rekey", "--force")
+        packs.wait(lambda: packs.ask_snapshot(row["id"]).status == 200, "there are snapshots again")
+        assert packs.say(snapshot).json()["error"]["param"] == "voice_pack.tag"
+        assert packs.say(packs.snapshot(row)).status == 200
+        assert "all " in gateway.ctl("verify")
     finally:
         end(admin)

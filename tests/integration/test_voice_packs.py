@@ -4,12 +4,15 @@ test_voice_pack_speech.py."""
 
 import json
 import re
+import subprocess
+import threading
 
 import pytest
 
 from administrator import API, PATCH_TYPE, Admin, Deployment, assert_error, paths_of
 from gateway import MOUNTS
 from operator_shell import Database
+from processes import program
 from voice_packs import PACKS, Packs, pack
 import errors
 
@@ -367,12 +370,20 @@ def test_u5_the_table_takes_nothing_that_the_programs_do_not(table, columns):
     assert [row["id"] for row in entry(table)] == ["good"]
 
 
-def test_u5_what_the_table_takes_is_a_valid_entry(table, deployment):
+def as_programs(table, *arguments, given="", user="postgres"):
+    """llm-routerctl on the database, as a role of it."""
+    address = table.environment["DATABASE_URL"].replace("user=postgres", f"user={user}")
+    done = subprocess.run([program("llm-routerctl"), *arguments], env=table.environment | {"DATABASE_URL": address}, input=given,
+                          text=True, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_u5_what_the_table_takes_is_a_valid_entry(table):
     insert(table, name="repeat('ä', 100)", description="repeat('x', 2000)", id="repeat('a', 64)",
            params="""'{"pitch": 100, "volume": -100, "rate": 0.25}'""", created_at="'0001-01-01 00:00Z'",
            updated_at="'9999-12-30 23:59Z'")
     insert(table, id="'_-'", params="""'{"rate": 1.00000000000000000000000000000000001, "volume": 1e1}'""")
-    deployment.gateway.ctl("config", "check", "--entry", "VOICE_PACKS", "-", given=table.value("VOICE_PACKS"))
+    as_programs(table, "config", "check", "--entry", "VOICE_PACKS", "-", given=table.value("VOICE_PACKS"))
 
 
 def test_u5_an_edit_by_sql_is_a_version_with_its_author(table):
@@ -422,3 +433,40 @@ def test_u5_who_keeps_packs_in_sql_needs_rights_to_their_table_alone(table, post
     assert entry(table)[0]["name"] == "z" and table.audit()[-1]["actor"] == f"postgres:{role}"
     with pytest.raises(AssertionError, match="permission denied"):
         table._sql(f"SET SESSION AUTHORIZATION {role}; SELECT * FROM config_kv")
+
+
+def test_u5_the_programs_need_rights_to_the_entries_alone(table):
+    role = f"programs_of_packs_{table.name}"
+    table._sql(f"CREATE ROLE {role} LOGIN")
+    as_programs(table, "migrate", "--grant-to", role)
+    as_programs(table, "voice-pack", "add", given=json.dumps(pack()), user=role)
+    as_programs(table, "config", "put", "--force", "--entry", "VOICE_PACKS", given=json.dumps({"packs": [pack(id="a")]}), user=role)
+    assert table._sql("SELECT id, voice_id FROM voice_packs") == ["a|en-US-AvaNeural"]
+    with pytest.raises(AssertionError, match="permission denied"):
+        table._sql(f"SET SESSION AUTHORIZATION {role}; DELETE FROM voice_packs")
+
+
+def test_u5_two_who_change_packs_at_once_lose_nothing(packs):
+    """The API and SQL: each waits for the other, and neither for ever."""
+    if not packs.is_on_postgres:
+        pytest.skip("a state directory has no tables")
+    sql = "INSERT INTO voice_packs (name, provider, model, voice_id, tts_model_id, tier) VALUES ('By SQL', 'b', 'c', 'd', 'e', 'pro')"
+    made, failed = [], []
+
+    def by_sql():
+        for _ in range(8):
+            packs.gateway.store._sql(sql)
+
+    def by_api():
+        for _ in range(8):
+            reply = packs.admin.send("POST", PACKS, pack())
+            (made if reply.status == 201 else failed).append(reply.json())
+
+    threads = [threading.Thread(target=target) for target in (by_sql, by_api, by_sql, by_api)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    rows = packs.listed()
+    assert not failed and {row["id"] for row in made} <= {row["id"] for row in rows} and len(rows) == 32
+    assert packs.gateway.store._sql("SELECT count(*) FROM voice_packs") == ["32"]
