@@ -191,6 +191,7 @@ static void serve_until_stopped(const struct engine_program *program, struct eng
                                 struct conn *conn)
 {
     uint64_t left = retirement(process->settings);
+    bool is_told = false;
 
     scoreboard_enter(process->record, STAGE_IDLE);
     for (bool is_called = true;; is_called = engine_take_hangup()) {
@@ -203,7 +204,7 @@ static void serve_until_stopped(const struct engine_program *program, struct eng
          * told to leave. */
         if (leaving || (stopping && listener->path[0] == '\0'))
             return;
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+        int fd = listener_accept(listener, 0, &is_told);
         if (fd >= 0) {
             serve_one(program, process, conn, fd);
             if (left > 0 && --left == 0)

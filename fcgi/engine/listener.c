@@ -12,6 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/log/log.h"
+
 enum { ACTIVATED_FD = 3 }; /* SD_LISTEN_FDS_START */
 
 static int finish(int fd, const char *address, struct error *e)
@@ -209,6 +211,19 @@ int listener_open(const char *address, struct listener *out, struct error *e)
     if (result == 0)
         *out = opened;
     return result;
+}
+
+int listener_accept(const struct listener *listener, int flags, bool *is_told)
+{
+    int fd = accept4(listener->fd, NULL, NULL, flags | SOCK_CLOEXEC), cause = errno;
+    bool is_exhausted = fd < 0 && (cause == EMFILE || cause == ENFILE || cause == ENOBUFS || cause == ENOMEM);
+
+    if (is_exhausted && !*is_told)
+        log_line(LOG_ERROR, "accept_failed", "%s: connections wait", strerror(cause));
+    if (fd >= 0 || is_exhausted)
+        *is_told = is_exhausted;
+    errno = cause;
+    return fd;
 }
 
 void listener_close(struct listener *listener)

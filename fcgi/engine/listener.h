@@ -27,6 +27,11 @@ enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
  */
 int listener_open(const char *address, struct listener *out, struct error *e);
 
+/* accept4(2) with SOCK_CLOEXEC and these flags. That descriptors or memory are used up, the
+ * system's if not ours, the log says once: *is_told is false at first, and again when one has been
+ * accepted. After fork. */
+int listener_accept(const struct listener *listener, int flags, bool *is_told);
+
 /* Closes the socket, and removes the path if it is still ours. A TCP socket of
  * ours ends for all who hold it: nothing else keeps new callers away from a port,
  * and who waits there is turned away. */

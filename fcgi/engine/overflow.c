@@ -46,6 +46,7 @@ struct overflow {
     bool has_meter;
     struct shedding shedding;
     int epoll, timer;
+    bool is_told;           /* see listener_accept */
     bool is_health_resting; /* the health socket is not looked at until the next tick */
     struct peer *peers;
     size_t n_peers, peers_max;
@@ -151,6 +152,7 @@ static bool receive(struct overflow *o, struct peer *peer)
     }
 }
 
+/* What cannot be accepted would not let us sleep. */
 static void rest_health(struct overflow *o, bool is_resting)
 {
     struct epoll_event wanted = { .events = is_resting ? 0 : EPOLLIN, .data.ptr = &tag_health };
@@ -162,13 +164,12 @@ static void rest_health(struct overflow *o, bool is_resting)
 static void accept_health(struct overflow *o)
 {
     int fd;
-    while ((fd = accept4(o->process->health->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((fd = listener_accept(o->process->health, SOCK_NONBLOCK, &o->is_told)) >= 0) {
         if (o->n_peers < o->peers_max)
             add_peer(o, fd, true);
         else
             close(fd); /* left where it is, it would not let us sleep */
     }
-    /* Out of descriptors or memory, of the system's if not of ours: until the next tick. */
     if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
         rest_health(o, true);
 }
@@ -180,7 +181,7 @@ static void shed(struct overflow *o)
 
     while (o->n_peers < places &&
            shedding_is_due(&o->shedding, atomic_load_explicit(accepted, memory_order_relaxed))) {
-        int fd = accept4(o->process->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = listener_accept(o->process->listener, SOCK_NONBLOCK, &o->is_told);
         if (fd < 0)
             return;
         atomic_fetch_add_explicit(accepted, 1, memory_order_relaxed);

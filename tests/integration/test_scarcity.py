@@ -197,12 +197,15 @@ def test_a_worker_without_a_descriptor_leaves_callers_to_the_others(start_gatewa
         for _ in range(20):
             assert gateway.chat("m").status == 200
         assert_at_rest(first)
+        assert len(gateway.log_lines("accept_failed")) <= 1, "it is said once"
     wait_idle(gateway, 2)
     with no_descriptors(*gateway.workers()):
         begun = time.monotonic()
         assert gateway.chat("m").status == 503
         assert time.monotonic() - begun < SHED_S + SLACK_S
         assert_at_rest(first)
+        told = {line["pid"] for line in gateway.log_lines("accept_failed")}
+        assert told and told <= gateway.workers()
     assert gateway.chat("m").status == 200
     assert len(gateway.workers()) == 2
 
@@ -226,6 +229,8 @@ def test_an_overflow_process_without_a_descriptor_rests_and_answers_when_it_has_
     with no_descriptors(overflow):
         probe = gateway.call("GET", "/livez", key=None)
         assert_at_rest(overflow)
+        (told,) = gateway.log_lines("accept_failed")
+        assert told["pid"] == overflow and "Too many open files" in told["message"]
         assert gateway.chat("m").status == 200
     assert probe.reply().status == 200
     assert gateway.process_of("overflow") == overflow
