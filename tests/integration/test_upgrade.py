@@ -241,6 +241,29 @@ def test_a_program_of_another_layout_serves_beside_the_old_workers(start):
     assert gateway.router.zombies() == [] and deaths(gateway) == []
 
 
+def test_a_configuration_of_another_layout_is_compiled_anew_before_anybody_is_served(start):
+    gateway = start()
+    before = gateway.status()["generation"]
+    with open(gateway.run_dir / f"snapshot.{before}", "rb+") as file:
+        file.seek(8)
+        file.write(struct.pack("I", 1))
+    statuses, stop = [], threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            statuses.append(gateway.chat("m").status)
+
+    caller = threading.Thread(target=ask)
+    caller.start()
+    gateway.upgrade("0.1.1")
+    statuses.append(gateway.chat("m").status)
+    stop.set()
+    caller.join(60)
+    assert set(statuses) == {200}
+    assert gateway.status()["generation"] > before
+    assert gateway.log_lines("mapping_replaced") == []
+
+
 def test_what_outlasts_the_drain_timeout_is_ended_and_told_of(start):
     gateway = start(flags=["--drain-timeout-ms", "1000"])
     gateway.script("slow", "k2", [head(), data(chat.HELLO), hang()])

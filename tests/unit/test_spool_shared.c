@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -294,6 +295,30 @@ START_TEST(what_is_not_understood_is_said_and_made_anew_by_who_may)
 }
 END_TEST
 
+/* Check reports through a file too, so no assertion may fail while the bound is in force. */
+START_TEST(without_room_for_all_of_it_nothing_is_left_and_it_is_made_when_there_is)
+{
+    struct rlimit limit;
+    struct stat st;
+
+    spool_shared_close(&shared);
+    ck_assert_int_eq(unlink(path), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 4096;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int r = spool_shared_open(dir, "prog", true, &shared, &e);
+    limit.rlim_cur = before;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    ck_assert_int_eq(r, ERR_SYSTEM);
+    ck_assert_msg(strstr(e.text, path) != NULL, "%s", e.text);
+    ck_assert(stat(path, &st) != 0 || st.st_size == 0);
+    ck_assert_msg(spool_shared_open(dir, "prog", false, &shared, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(shared.memory->layout, SPOOL_SHARED_LAYOUT);
+}
+END_TEST
+
 START_TEST(where_no_file_can_be_children_are_seen_until_they_leave)
 {
     spool_shared_close(&shared);
@@ -327,6 +352,7 @@ int main(void)
     tcase_add_test(tcase, of_many_that_come_at_once_all_share_one_file);
     tcase_add_loop_test(tcase, what_is_not_understood_is_said_and_made_anew_by_who_may, 0,
                         sizeof(damages) / sizeof(damages[0]));
+    tcase_add_test(tcase, without_room_for_all_of_it_nothing_is_left_and_it_is_made_when_there_is);
     tcase_add_test(tcase, where_no_file_can_be_children_are_seen_until_they_leave);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
