@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -16,6 +18,7 @@
 enum {
     INPUT_BYTES = 16384, /* a request with its parameters and a usual body comes in one piece */
     DISCARD_MS = 1000,
+    TAKEN_MS = 100,
     RECORDS_AT_ONCE = 16,
 };
 
@@ -419,13 +422,27 @@ int conn_end(struct conn *conn)
     return conn->is_ended ? 0 : conn_write(conn, NULL, 0, true);
 }
 
+/* Waits until the front end has read what was sent. */
+static void wait_taken(int fd)
+{
+    uint64_t deadline = clock_monotonic_us() + TAKEN_MS * US_PER_MS;
+    int unread = 0;
+
+    while (ioctl(fd, SIOCOUTQ, &unread) == 0 && unread > 0 && clock_monotonic_us() < deadline)
+        poll(NULL, 0, 1);
+}
+
 void conn_abort(struct conn *conn)
 {
     static unsigned char invalid[RECORD_HEADER_BYTES] = { 0xff }; /* a version that does not exist */
     struct iovec v = { invalid, sizeof(invalid) };
 
-    if (!conn->is_broken && !conn->is_ended && !conn->is_cgi)
+    if (!conn->is_broken && !conn->is_ended && !conn->is_cgi) {
+        /* nginx that reads both at once passes on nothing of the reply, not even its head, and a client that
+         * got nothing asks again. */
+        wait_taken(conn->fd);
         send_all(conn, &v, 1);
+    }
     if (conn->is_cgi)
         conn->is_broken = true; /* it can only exit with a failure */
     conn->is_ended = true;

@@ -101,7 +101,8 @@ int conn_write(struct conn *conn, const struct span *pieces, size_t n, bool is_l
 int conn_end(struct conn *conn);
 
 /* Breaks the reply off so that the caller sees a broken transfer: closing alone
- * looks like a clean end through nginx; an invalid record does not. */
+ * looks like a clean end through nginx; an invalid record does not. Blocks for up to
+ * 100 ms until the front end has read what was sent, so that it passes that on. */
 void conn_abort(struct conn *conn);
 
 /* Closes and forgets the request. If the front end is still sending, what it

@@ -22,8 +22,10 @@ from upstream import MutePort, RefusedPort, SilentPort, Upstream
 LONGEST = "test_chaos.py"
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Who takes longest begins first: at the end, the others would have nothing left to do beside it."""
+    config.hook.pytest_deselected(items=[item for item in items if front_ends.is_about_another(item)])
+    items[:] = [item for item in items if not front_ends.is_about_another(item)]
     items.sort(key=lambda item: item.path.name != LONGEST)
     for item in items:
         front_ends.expect_failures(item)

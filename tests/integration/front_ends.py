@@ -12,7 +12,7 @@ from cgi_program import CgiCall
 from fastcgi import FastCgiCall, connect, meta_variables
 from gateway import Gateway
 from processes import BROKEN, program, wait_until
-from web_servers import FRONT_END, WEB_SERVERS, LighttpdOfCgi, LighttpdThatStarts
+from web_servers import CHOSEN, IN_FRONT, WEB_SERVERS, LighttpdOfCgi, LighttpdThatStarts
 
 
 class OpenedBySpawnFcgi(Gateway):
@@ -44,6 +44,7 @@ class OpenedBySystemd(Gateway):
     def start_router(self):
         super().start_router()
         wait_until(self._is_called, "systemd listens")
+        self.socket.chmod(0o660)  # SocketMode of the unit
 
     def _is_called(self):
         try:
@@ -156,8 +157,8 @@ class LighttpdCgiGateway(LoneCgiGateway):
         return self.web_server.log  # where CGI programs of lighttpd's write, unless it has a log file
 
 
-def behind(web_server):
-    return functools.partial(Gateway, web_server=WEB_SERVERS[web_server])
+def behind(name):
+    return functools.partial(Gateway, web_server=IN_FRONT[name])
 
 
 class FrontEnd:
@@ -193,7 +194,8 @@ CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had n
 
 FRONT_ENDS = {
     "lighttpd": FrontEnd(
-        behind("lighttpd"), {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"}
+        behind("lighttpd"),
+        {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"},
     ),
     "nginx": FrontEnd(
         behind("nginx"),
@@ -226,14 +228,12 @@ FRONT_ENDS = {
     "lighttpd's bin-path": FrontEnd(BinPathGateway),
     "CGI beside an instance": FrontEnd(CgiGateway),
     "CGI alone": FrontEnd(LoneCgiGateway),
+    "CGI": FrontEnd(behind("CGI"), dict.fromkeys(OF_A_BROKEN_REPLY, NO_END)),
     "CGI of lighttpd": FrontEnd(
         LighttpdCgiGateway,
         dict.fromkeys(OF_A_BROKEN_REPLY, NO_END),
     ),
 }
-
-CHOSEN = next((name for name in FRONT_ENDS if name.lower() == FRONT_END), None)
-assert CHOSEN, f"FRONT_END is {FRONT_END!r}, but must be one of {list(FRONT_ENDS)}"
 
 # The files whose results can depend on the web server: each of their tests that uses `gateway` runs behind each.
 BEHIND_EACH = {"test_departures.py", "test_endings.py", "test_openai_sdk.py", "test_web_servers.py", "test_web_servers_tls.py"}
@@ -248,25 +248,27 @@ def parametrize(metafunc):
         metafunc.parametrize("session_gateway", only.args if only else tuple(WEB_SERVERS), indirect=True, scope="session")
 
 
-
 def front_end_of(item):
-    """What stands in front of the test's gateways; None: it has none that goes through CHOSEN."""
+    """The name of what stands in front of the test's gateways."""
     for fixture in FIXTURES if hasattr(item, "callspec") else ():
         if fixture in item.callspec.params:
             return item.callspec.params[fixture]
-    if CHOSEN in WEB_SERVERS or {"session_gateway", "start_gateway"} & set(item.fixturenames):
-        return CHOSEN
-    return None
+    return CHOSEN
+
+
+def is_about_another(item):
+    """For pytest_collection_modifyitems: where FRONT_END names one, what is about others is left out,
+    and what goes through none. A gateway is started with base_urls."""
+    if "FRONT_END" not in os.environ:
+        return False
+    only = item.get_closest_marker("behind")
+    is_its_own = front_end_of(item) == CHOSEN and (only is None or CHOSEN in only.args)
+    return not is_its_own or "base_urls" not in item.fixturenames
 
 
 def expect_failures(item):
     """For pytest_collection_modifyitems."""
     front_end = front_end_of(item)
-    only = item.get_closest_marker("behind")
-    if front_end is None:
-        return
-    if only and front_end not in only.args:
-        item.add_marker(pytest.mark.skip(reason=f"is about {' and '.join(only.args)}"))
     name = item.name.replace(f"[{front_end}]", "").replace(f"[{front_end}-", "[").replace(f"-{front_end}", "")
     for pattern, reason in FRONT_ENDS[front_end].cannot.items():
         if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")):

@@ -17,7 +17,7 @@ from http_client import Call, format_request
 from processes import BROKEN, ROOT, Process, contents_of, program, wait_until
 from spool import Spool
 from tree import KeyRing, elsewhere, model, render
-from web_servers import CHOSEN_WEB_SERVER
+from web_servers import CHOSEN, IN_FRONT
 
 MOUNTS = ("/v1", "/api/v1/openai")
 
@@ -38,7 +38,7 @@ class Gateway:
         flags=(),
         caller_auth="keys",
         router_environment=None,
-        web_server=CHOSEN_WEB_SERVER,
+        web_server=IN_FRONT[CHOSEN],
         edits=(),
         nofile=None,
         servers=None,
@@ -137,7 +137,7 @@ class Gateway:
     def stop(self):
         try:
             if self.web_server is not None:
-                self.web_server.stop()
+                self.web_server.stop(self.front.ends_within_s)
         finally:
             if self.router is not None:
                 self.router.stop()

@@ -65,6 +65,14 @@ def contents_of(folder):
     return found
 
 
+def _look_at(pid):
+    """pid, state and name; None: it has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        head, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")
+        return int(pid), rest.split()[0], head.partition("(")[2]
+    return None
+
+
 class KeptPort:
     """A port of the loopback address that is ours until it is closed. Nobody listens
     on it, so that a child which sets SO_REUSEADDR too may; meanwhile the kernel gives
@@ -146,19 +154,26 @@ class Process:
             assert word not in text, f"{self._child.args[0]} is broken:\n{text}"
 
     def children(self):
-        return [int(pid) for pid in self._list_children("pid=").split()]
+        return [pid for pid, _, _ in self._look_at_children()]
 
     def roles(self):
         """pid -> name of each child that lives; of a child that is just being made, the program's."""
-        lines = [line.split() for line in self._list_children("pid=,stat=,comm=").splitlines()]
-        return {int(pid): name for pid, state, name in lines if not state.startswith("Z")}
+        return {pid: name for pid, state, name in self._look_at_children() if state not in "ZX"}
 
     def zombies(self):
-        return [line for line in self._list_children("stat=,pid=,comm=").splitlines() if line.startswith("Z")]
+        return [child for child in self._look_at_children() if child[1] == "Z"]
 
-    def _list_children(self, columns):
-        command = ["ps", "-o", columns, "--ppid", str(self.pid)]
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    def _look_at_children(self):
+        """(pid, state, name) of each. The list may lack one while another ends: it is read until it stays the same."""
+        pids = None
+        while pids != (now := self._list_children()):
+            pids = now
+        return [child for child in map(_look_at, pids) if child is not None]
+
+    def _list_children(self):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            return Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="ascii").split()
+        return []
 
     def log_text(self):
         return self.log.read_text(errors="replace")

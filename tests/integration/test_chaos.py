@@ -130,7 +130,7 @@ def test_what_is_lost_is_the_killed_workers_own_request_and_is_told_of(start_gat
     load = open_loop(front, ASKS, PER_SECOND, SECONDS)
     done = attack_while(load, gateway)
     outcomes, _ = load.result(60)
-    assert sum(done.values()) > SECONDS / STEADY_S / 4, done
+    assert sum(done.values()) > SECONDS / 4, f"too few to show anything: {done}"
 
     lost = [outcome for outcome in outcomes if not outcome.is_served and not outcome.is_shed]
     shed = sum(1 for outcome in outcomes if outcome.is_shed)

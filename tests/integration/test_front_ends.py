@@ -169,6 +169,13 @@ def test_audio_that_broke_off_does_not_look_whole(gateway, broken):
     assert not reply.is_whole
 
 
+def test_what_came_before_a_reply_broke_off_is_passed_on(gateway):
+    """Who got nothing would ask again."""
+    gateway.script("voice", "k1", [head(200, MP3), data(speech.audio(1000)), close()])
+    reply = gateway.say("voice")
+    assert (reply.status, reply.body) == (200, speech.audio(1000))
+
+
 @pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])
 def test_a_departure_closes_the_upstream(gateway, is_stream):
     gateway.script("m", "k1", [head(), data(chat.HELLO), hang()] if is_stream else [hang()])

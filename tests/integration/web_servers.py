@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from authority import Authority
-from processes import ROOT, KeptPort, Process
+from processes import ROOT, KeptPort, Process, program
 
 SHIPPED = ROOT / "lighttpd"
 USER = "www-data"  # Debian's web servers run as this one, if root starts them
@@ -40,6 +40,7 @@ class WebServer:
     edits: what is another in its configuration than in what is shipped, as (text, other)."""
 
     shipped = ""  # the name of the configuration
+    ends_within_s = 10.0
 
     def __init__(self, folder, edits=()):
         self._folder = folder
@@ -89,7 +90,28 @@ class LighttpdThatStarts(Lighttpd):
 
 
 class LighttpdOfCgi(Lighttpd):
+    """Which starts a process for each request."""
+
     shipped = "cgi.conf"
+
+
+class LighttpdOfCgiAtMounts(LighttpdOfCgi):
+    """The same where callers look for it. An instance beside it answers probes, and administrators are served."""
+
+    def __init__(self, folder, edits=()):
+        name = "env.LLM_ROUTER_PROGRAM"
+        rest = """
+$HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" {
+    fastcgi.server = ( "/" => (( "socket" => env.LLM_ROUTER_RUN_DIR + "/health.sock", "check-local" => "disable", "disable-time" => 0 )) )
+}
+fastcgi.server = ( "/api/admin" => (( "socket" => env.LLM_ROUTER_RUN_DIR + "/llm-router-admin.sock", "check-local" => "disable" )) )
+"""
+        places = [(f'( "/llm-router" => {name} )', f'( "/v1" => {name}, "/api/v1/openai" => {name} )'),
+                  ('"mod_cgi" )', f'"mod_cgi", "mod_fastcgi" ){rest}')]  # fmt: skip
+        super().__init__(folder, (*places, *edits))
+
+    def start(self, environment):
+        return super().start(environment | {"LLM_ROUTER_PROGRAM": program("llm-router")})
 
 
 class ForeignServer(WebServer):
@@ -178,6 +200,7 @@ http {{
 
 class Apache(ForeignServer):
     shipped = "apache.conf"
+    ends_within_s = 30.0  # for nine seconds it waits for what is in hand
     modules = (
         "mpm_event remoteip authz_core authz_host env setenvif socache_shmcb slotmem_shm proxy proxy_fcgi proxy_balancer lbmethod_byrequests "
         "macro ssl http2 reqtimeout"
@@ -243,7 +266,9 @@ import {self.site()}
 
 
 WEB_SERVERS = {"lighttpd": Lighttpd, "nginx": Nginx, "Apache": Apache, "Caddy": Caddy}
+IN_FRONT = WEB_SERVERS | {"CGI": LighttpdOfCgiAtMounts}
 
-# Whom FRONT_END names is in front of every gateway whose test does not choose for itself.
-FRONT_END = os.environ.get("FRONT_END", "lighttpd").lower()
-CHOSEN_WEB_SERVER = next((server for name, server in WEB_SERVERS.items() if name.lower() == FRONT_END), Lighttpd)
+# Who stands in front of every gateway whose test does not choose for itself.
+NAMED = os.environ.get("FRONT_END", "lighttpd")
+CHOSEN = next((name for name in IN_FRONT if name.lower() == NAMED.lower()), None)
+assert CHOSEN, f"FRONT_END is {NAMED!r}, but must be one of {', '.join(IN_FRONT)}"

@@ -109,6 +109,7 @@ struct player {
     unsigned delay_ms;         /* before each step */
     struct client_reply reply; /* of play_read and play_send_and_read */
     int error;                 /* of a send */
+    ssize_t n_read;            /* bytes, of play_read_some */
 };
 
 static void play(struct player *player, void *(*run)(void *))
@@ -900,6 +901,48 @@ START_TEST(an_aborted_reply_is_broken_for_the_front_end)
 }
 END_TEST
 
+/* Once, whatever there is. */
+static void *play_read_some(void *arg)
+{
+    struct player *player = arg;
+    sleep_ms(player->delay_ms);
+    char bytes[1024];
+    player->n_read = recv(front, bytes, sizeof(bytes), 0);
+    return NULL;
+}
+
+START_TEST(an_abort_waits_until_what_was_sent_has_been_read)
+{
+    struct span piece = span_cstr("Status: 200 OK\r\n\r\nhalf");
+    struct player player = { .delay_ms = 20 };
+    unsigned char next = 0;
+
+    begin_get(STALL_MS);
+    ck_assert_int_eq(conn_write(&conn, &piece, 1, false), 0);
+    play(&player, play_read_some);
+    conn_abort(&conn);
+    play_out(&player);
+    ck_assert_int_eq(player.n_read, (ssize_t)(RECORD_HEADER_BYTES + (piece.len + 7) / 8 * 8));
+    ck_assert_int_eq(recv(front, &next, 1, 0), 1);
+    ck_assert_uint_eq(next, 0xff);
+    conn_close(&conn);
+}
+END_TEST
+
+START_TEST(an_abort_does_not_wait_for_long)
+{
+    struct span piece = span_cstr("Status: 200 OK\r\n\r\nhalf");
+
+    begin_get(STALL_MS);
+    ck_assert_int_eq(conn_write(&conn, &piece, 1, false), 0);
+    uint64_t start = clock_monotonic_us();
+    conn_abort(&conn);
+    ck_assert_uint_ge(elapsed_ms(start), 100);
+    ck_assert_uint_lt(elapsed_ms(start), 2000);
+    conn_close(&conn);
+}
+END_TEST
+
 START_TEST(a_front_end_that_is_still_sending_gets_the_early_reply)
 {
     struct span piece = span_cstr("Status: 413 Content Too Large\r\n\r\n");
@@ -1022,6 +1065,8 @@ int main(void)
     tcase_add_test(writing, what_is_to_be_kept_alive_is_as_long_as_a_write_waits_and_puts_off_no_bound);
     tcase_add_test(writing, no_beat_is_left_when_it_was_taken_away_or_in_the_next_request);
     tcase_add_test(writing, an_aborted_reply_is_broken_for_the_front_end);
+    tcase_add_test(writing, an_abort_waits_until_what_was_sent_has_been_read);
+    tcase_add_test(writing, an_abort_does_not_wait_for_long);
     tcase_add_test(writing, a_front_end_that_is_still_sending_gets_the_early_reply);
     tcase_add_test(writing, one_that_never_stops_sending_is_left_after_a_second);
     tcase_add_test(writing, close_does_not_wait_when_the_request_was_read);
