@@ -8,8 +8,8 @@
 
 static const char mount[] = "/api/admin";
 
-/* A "*" stands for one name; at the end of a path, for all that is left, since names of
- * callers may hold a slash. Of two paths that fit the first is meant. */
+/* A "*" stands for one name, a "**" for one that may hold a slash, as a caller's may. Of two paths that
+ * fit the first is meant. */
 static const struct route {
     const char *method; /* GET is HEAD, too */
     const char *path;
@@ -28,8 +28,8 @@ static const struct route {
     { "PUT", "entries/*", "put", true, admin_put_entry },
     { "GET", "caller-keys", "read", false, admin_list_callers },
     { "POST", "caller-keys", "create", false, admin_create_caller },
-    { "PATCH", "caller-keys/*", "change", true, admin_change_caller },
-    { "DELETE", "caller-keys/*", "revoke", true, admin_revoke_caller },
+    { "PATCH", "caller-keys/**", "change", true, admin_change_caller },
+    { "DELETE", "caller-keys/**", "revoke", true, admin_revoke_caller },
     { "GET", "voice-packs", "read", false, admin_list_voice_packs },
     { "POST", "voice-packs", "create", true, admin_create_voice_pack },
     { "POST", "voice-packs/*/enable", "enable", true, admin_enable_voice_pack },
@@ -48,12 +48,14 @@ static bool fits(const char *pattern, const char *path, struct span *name)
     const char *star = strchr(pattern, '*');
     if (star == NULL)
         return strcmp(pattern, path) == 0;
-    size_t before = (size_t)(star - pattern), behind = strlen(star + 1), len = strlen(path);
+    bool may_hold_slash = star[1] == '*';
+    const char *rest = star + (may_hold_slash ? 2 : 1);
+    size_t before = (size_t)(star - pattern), behind = strlen(rest), len = strlen(path);
     if (len <= before + behind || strncmp(path, pattern, before) != 0 ||
-        strcmp(path + len - behind, star + 1) != 0)
+        strcmp(path + len - behind, rest) != 0)
         return false;
     *name = span_of(path + before, len - before - behind);
-    return behind == 0 || memchr(name->ptr, '/', name->len) == NULL;
+    return may_hold_slash || memchr(name->ptr, '/', name->len) == NULL;
 }
 
 static bool has_method(const struct route *route, const char *method)

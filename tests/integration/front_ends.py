@@ -181,7 +181,10 @@ OF_A_BROKEN_REPLY = (
     "test_audio_that_broke_off_does_not_look_whole*",
     "test_audio_that_breaks_off_looks_broken_and_is_not_asked_again*",
     "test_the_openai_client_fails_on_audio_that_broke_off*",
+    "test_speech_that_broke_off_is_an_error*",
     "test_a_large_reply_that_breaks_off_is_a_broken_transfer",
+    "test_a_silent_piece_after_audio_is_a_broken_transfer",
+    "test_a_piece_that_fails_after_audio_is_a_broken_transfer",
     "test_a_cut_beyond_the_bound_aborts_the_reply",
 )
 CUT_OVER_HTTP2 = "test_a_reply_that_was_cut_is_an_error_of_curls"
@@ -214,7 +217,6 @@ FRONT_ENDS = {
         behind("Caddy"),
         dict.fromkeys((*OF_A_KILLED_WORKER, *OF_A_BROKEN_REPLY), CADDY_ENDS_WELL)
         | {
-            "test_a_media_type_that_is_none_is_not_passed_on[a refusal*": "it makes one up",
             HALF_CLOSED: SERVES_ON,
             CANCELLED_STREAM: SAYS_NOTHING,
             CUT_OVER_HTTP2: CADDY_ENDS_WELL,

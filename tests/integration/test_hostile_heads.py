@@ -15,11 +15,13 @@ TYPES = {
 
 
 STREAM = "".join(chat.GOOD_STREAM)
-# name: (streamed, status, body, our own word for its type)
+# Caddy makes one up, where body and head arrive together.
+NONE = (None, "text/plain; charset=utf-8")
+# name: (streamed, status, body, what we may say that its type is)
 REPLIES = {
-    "a plain reply": (False, 200, chat.completion("hello"), "application/json"),
-    "a stream": (True, 200, STREAM, "text/event-stream"),
-    "a refusal": (False, 413, '{"error":"too large"}', None),
+    "a plain reply": (False, 200, chat.completion("hello"), ("application/json",)),
+    "a stream": (True, 200, STREAM, ("text/event-stream",)),
+    "a refusal": (False, 413, '{"error":"too large"}', NONE),
 }
 
 
@@ -30,7 +32,7 @@ def test_a_media_type_that_is_none_is_not_passed_on(gateway, is_stream, status, 
     call = gateway.begin("m", stream=is_stream)
     reply = call.reply()
     assert (reply.status, reply.is_whole) == (status, True)
-    assert reply.headers.get("content-type") == expected
+    assert reply.headers.get("content-type") in expected
     head = call.received.partition(b"\r\n\r\n")[0]
     assert len(head) < 2000
     assert not any(byte < 0x20 for line in head.split(b"\r\n") for byte in line), head

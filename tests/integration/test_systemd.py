@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -28,26 +29,38 @@ def tree():
 
 
 class Supervisor:
-    """Hears what a service says."""
+    """Hears what a service says, all the time: the kernel keeps ten messages for who does not, and loses the next."""
 
     def __init__(self, path):
         self.path = str(path)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
         self._socket.settimeout(0.05)
-        self.heard = []
+        self._heard = []
+        self._pauses = 0  # without a message
+        self._is_over = False
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self):
+        while not self._is_over:
+            try:
+                self._heard.append(self._socket.recv(4096).decode())
+            except TimeoutError:
+                self._pauses += 1
 
     def hear(self):
-        try:
-            while True:
-                self.heard.append(self._socket.recv(4096).decode())
-        except TimeoutError:
-            return self.heard
+        """Everything so far, when nothing more is on its way."""
+        before = self._pauses
+        wait_until(lambda: self._pauses > before, "it is silent for a moment")
+        return list(self._heard)
 
     def said(self, begin):
         return [text for text in self.hear() if text.startswith(begin)]
 
     def close(self):
+        self._is_over = True
+        self._thread.join()
         self._socket.close()
 
 
