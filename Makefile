@@ -87,7 +87,7 @@ DEB_PACKAGES := $(BUILD_PACKAGES) debhelper dpkg-dev
 TEST_DEB_PACKAGES := $(DEB_PACKAGES) debootstrap lintian systemd-container
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test unit integration verification soak replay fuzz lint bench install deb test-deb clean format
+.PHONY: all help run test unit integration verification front-ends soak replay fuzz lint bench install deb test-deb clean format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -245,12 +245,20 @@ integration: packages-test programs other-layout ## through the web servers, wit
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md
 	@BUILD=$(BUILD) PORT=$(PORT) tests/integration/verification admin/VERIFICATION.md
 
-soak: packages-test programs $(SOAK_PROGRAMS) ## as root: crashes under load, a million requests, 2,000 streams, with figures: half an hour
+front-ends: packages-test programs other-layout ## the integration tests behind nginx, Apache, Caddy and CGI: an hour
+	@failed=; for name in nginx apache caddy cgi; do \
+		echo "Behind $$name"; \
+		BUILD=$(BUILD) SANITIZE=$(SANITIZE) FRONT_END=$$name tests/integration/run || failed="$$failed $$name"; \
+	done; \
+	[ -z "$$failed" ] || { echo "There are failures behind$$failed."; exit 1; }
+
+soak: packages-test programs $(SOAK_PROGRAMS) ## as root: crashes under load, a million requests, 2,000 streams, with figures; front-ends: an hour and a half
 	@failed=; export BUILD=$(BUILD); \
 	CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 UPGRADE_STREAMS=500 tests/integration/run -raP \
 		$(addprefix tests/integration/test_,chaos.py overload.py plane.py upgrade.py) || failed=1; \
 	tests/soak/streams || failed=1; \
 	tests/soak/million || failed=1; \
+	$(MAKE) --no-print-directory front-ends || failed=1; \
 	[ -z "$$failed" ]
 
 lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
