@@ -139,6 +139,15 @@ def alerts(settings):
             "{{ $labels.instance }} cannot read its store",
             "Requests go on with the last good tree; changes do not arrive.",
         ),
+        # Instances that share a Redis say the same of a pool: the maximum is what is so, a sum is nothing.
+        Alert(
+            "LlmRouterPoolFull", "P1",
+            f"{gauge('max', 'pool_inflight', 'job, app_id')} / {gauge('max', 'pool_capacity', 'job, app_id')} > 0.95",
+            10 * MINUTE,
+            "Of the slots of the pool {{ $labels.app_id }}, {percent} have been in use for ten minutes",
+            "Where all pools of a model are full, requests wait or are answered 503. Add an app, or raise"
+            " maxConcurrency if the provider grants more.",
+        ),
         Alert(
             "LlmRouterSpoolGrowth", "P1",
             f"max by (job, instance) (predict_linear({spool}, {horizon_s:g})) > {settings.spool_max_bytes * 9 // 10}\n"

@@ -204,6 +204,33 @@ def upstreams():
     ])
 
 
+def pools():
+    def largest(name):
+        return gauge("max", f"{GATEWAY}{name}", "app_id")
+
+    return Row("Pools", [
+        Panel("Slots in use", [(largest("pool_inflight"), "{{app_id}}"), (largest("pool_capacity"), "of {{app_id}}")],
+              "Requests of all instances that have a slot, and how many slots there are. Each instance says the same:"
+              " the maximum, not the sum. A gap: Redis could not be read.", "short"),
+        Panel("Fullness", [(f"{largest('pool_inflight')} / {largest('pool_capacity')}", "{{app_id}}")],
+              "Above 95 % for ten minutes is a P1. One full beside others that are not: it is named by another model too.",
+              "percentunit", thresholds=[(0.95, RED)]),
+        Panel("Found full", [(gateway_rate("pool_slot_rejected_total", "app_id"), "{{app_id}}")],
+              "Requests that found no slot in the pool. Those that found none anywhere waited, or were answered 503.",
+              "reqps"),
+        Panel("Saturated by their providers", [(gateway_rate("pool_saturation_marked_total", "app_id"), "{{app_id}}")],
+              "Attempts that were answered “too many”, so that the pool was left alone for a while. Many: maxConcurrency"
+              " is more than the provider grants, or others use the app.", "reqps"),
+        Panel("Waiting for a slot", [(quantile(q, f"{GATEWAY}pool_wait_duration_seconds", ""), f"p{q * 100:.0f}")
+                                     for q in (0.5, 0.95, 0.99)],
+              "How long requests waited, of those that had to and whose model lets them (poolWaitMs).", "s"),
+        Panel("Counted without Redis", [(gateway_rate("pools_alone_total"), "requests"),
+                                        (rate("airi_observability_read_errors_total"), "gauges")],
+              "Redis did not answer: each instance counted slots alone, or gave none out; and gauges had nothing to say.",
+              "short", thresholds=[(1, RED)]),
+    ])
+
+
 def configuration():
     return Row("Configuration", [
         Panel("Version by instance", [(gauge("max", f"{GATEWAY}config_info", "instance, version"), "")],
@@ -286,6 +313,6 @@ def overview():
         variable("model", "Model", f"label_values({select(f'{GATEWAY}requests_total')}, model)"),
         variable("provider", "Provider", f"label_values({select(f'{GATEWAY}attempts_total')}, provider)"),
     ]
-    rows = [at_a_glance(), traffic(), latency(), fallback(), upstreams(), configuration(), workers(), leaving()]
+    rows = [at_a_glance(), traffic(), latency(), fallback(), upstreams(), pools(), configuration(), workers(), leaving()]
     return dashboard("llm-router-overview", "llm-router: overview",
-                     "Traffic, errors, latency, fallback, keys, configuration, workers, spool.", variables, rows)
+                     "Traffic, errors, latency, fallback, keys, pools, configuration, workers, spool.", variables, rows)

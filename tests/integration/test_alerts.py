@@ -79,6 +79,11 @@ def version(name, values, instance="a", job="llm-router"):
     return series("config_info", values, instance, job, service_instance_id=instance, version=name)
 
 
+def pool(inflight, capacity, app_id="123", **labels):
+    return series("pool_inflight", inflight, app_id=app_id, **labels) | series(
+        "pool_capacity", capacity, app_id=app_id, **labels)
+
+
 def spool(size, lag):
     return series("spool_bytes", size) | series("spool_lag_seconds", lag, signal="traces")
 
@@ -193,6 +198,17 @@ CASES = [
     Case("LlmRouterStoreDown", "never", series("store_up", "1+0x10"), "7m"),
     Case("LlmRouterStoreDown", "one of two instances",
          series("store_up", "1+0x10") | series("store_up", "0+0x10", "b"), "7m", [{"instance": "b"}]),
+
+    Case("LlmRouterPoolFull", "for a quarter of an hour", pool("10+0x30", "10+0x30"), "15m", [{"app_id": "123"}]),
+    Case("LlmRouterPoolFull", "one slot of ten is free", pool("9+0x30", "10+0x30"), "15m"),
+    Case("LlmRouterPoolFull", "now and then", pool("10 10 10 10 9 10 10 10 10 9 10 10 10 10 10 10", "10+0x30"), "15m"),
+    Case("LlmRouterPoolFull", "two instances say the same of one pool",
+         pool("10+0x30", "10+0x30") | pool("10+0x30", "10+0x30", instance="b"), "15m", [{"app_id": "123"}]),
+    Case("LlmRouterPoolFull", "two instances with half of it each make no full one",
+         pool("5+0x30", "10+0x30") | pool("5+0x30", "10+0x30", instance="b"), "15m"),
+    Case("LlmRouterPoolFull", "each pool by itself", pool("10+0x30", "10+0x30") | pool("1+0x30", "10+0x30", "456"), "15m",
+         [{"app_id": "123"}]),
+    Case("LlmRouterPoolFull", "nobody can say", pool("_x30", "10+0x30"), "15m"),
 
     Case("LlmRouterSpoolGrowth", "full in three hours", spool(f"0+{4 * MIB}x120", "60+60x120"), "80m", [AT_A]),
     Case("LlmRouterSpoolGrowth", "full", spool(f"{1020 * MIB}+0x120", "60+60x120"), "80m", [AT_A]),

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from metrics import Q
-from processes import BUILD, ROOT
+from processes import BUILD, ROOT, wait_until
 from promql import Samples, grouping_labels, promtool, selectors, substituted
 from tree import Tree, hostile, model
 
@@ -21,7 +21,7 @@ DASHBOARDS = sorted(GRAFANA.glob("dashboards/*.json"))
 TYPES = ROOT / "tests" / "integration" / "grafana"
 RULES = yaml.safe_load((GRAFANA / "alerts.rules.yml").read_text())["groups"][0]["rules"]
 ALERT_FILE = yaml.safe_load((GRAFANA / "provisioning" / "alerting" / "llm-router.yaml").read_text())
-TREE = Tree(model("m", hostile("a", "k1", "k2")))
+TREE = Tree(model("m", hostile("a", "k1", "k2", maxConcurrency=10)))
 OF_PROMETHEUS = {"up": [{}]}  # which it makes itself
 FROM_SCRAPE = {"job", "instance"}
 ADDITIVE = {f"{Q}workers"}  # gauges whose sum over instances says something
@@ -46,6 +46,8 @@ EXPRESSIONS = all_expressions()
 
 @pytest.fixture(scope="module")
 def samples(tree, session_gateway):
+    wait_until(lambda: f"{Q}pool_inflight" in session_gateway.get("/metrics", key=None).body.decode(),
+               "the pools' gauges are read", 20)
     return Samples(session_gateway.get("/metrics", key=None).body.decode())
 
 

@@ -17,6 +17,7 @@ from processes import ROOT, wait_until
 from prometheus import Prometheus
 from promql import substituted
 from scripts import answer, close, data, hang, head, pause, stream
+from speech import MP3, audio
 from tree import Tree, at, hostile, model, speaker
 
 TIME_SCALE = 30  # a window of 5 minutes is one of 10 seconds
@@ -35,7 +36,7 @@ PROVOKED = {
     "Errors", "Fallback", "Exhausted", "Error ratio by model", "Interrupted streams", "Exhausted keys",
     "Fallback depth", "Upstream errors by status", "Fallback ratio", "Mean depth", "Fallbacks by first failure",
     "Errors by key", "Share of errors by key", "Errors in this range", "Refused and forged", "Turned away",
-    "Deaths and lost wake-ups",
+    "Deaths and lost wake-ups", "Found full", "Waiting for a slot",
 }
 
 
@@ -46,6 +47,7 @@ def tree():
         model("cut", hostile("a", "k1", provider="openrouter")),
         model("slow", hostile("a", "k1", provider="slow.example")),
         speech=[
+            speaker("scarce", "openai", hostile("a", "k1", maxConcurrency=1), poolWaitMs=5000),
             speaker("azure", "azure", at("like-azure", "a", "k1", "k2")),
             speaker("cosyvoice", "dashscope-cosyvoice",
                     at("like-dashscope-synthesizer", "a", "k1", adapterParams={"model": "cosyvoice-v3-flash"})),
@@ -93,6 +95,7 @@ def gateway(start_gateway, providers):
     gateway.script("streamed", "k1", PIECES)
     gateway.script("cut", "k1", CUT)
     gateway.script("slow", "k1", [hang()])
+    gateway.script("scarce", "k1", [pause(0.3), *answer(200, audio(2000), MP3)])
     return gateway
 
 
@@ -121,7 +124,7 @@ def wait_for_alert(prometheus, name):
 
 def provoke(gateway):
     """What else can go wrong: a stream that is cut, a caller's mistake, a worker that dies, a
-    configuration that is refused, more callers than workers."""
+    configuration that is refused, a request that waits for a slot, more callers than workers."""
     for _ in range(3):
         gateway.chat("cut", stream=True)
         assert gateway.chat("no-such-model").status == 404
@@ -133,6 +136,8 @@ def provoke(gateway):
     wait_until(lambda: gateway.metric(f"{Q}config_refusals_total") > 0, "it is refused")
     gateway.write_entry("LLM_ROUTER_CONFIG", good)
     gateway.reload()
+    one, other = gateway.speak("scarce"), gateway.speak("scarce")
+    assert (one.reply().status, other.reply().status) == (200, 200)
     calls = [gateway.begin("slow") for _ in range(12)]
     wait_until(lambda: gateway.metric(f"{Q}overflow_count_total") > 0, "some are turned away")
     for call in calls:

@@ -209,6 +209,7 @@ def test_alerts_about_an_instance(story, host):
     assert '"live"' in host.follow("LlmRouterNoInstance")
     assert "all 2 keys" in host.follow("LlmRouterDecryptFailures")
     assert re.search(r'^airi_gen_ai_gateway_workers\{state="idle"\} [1-9]', host.follow("LlmRouterOverflow"), re.M)
+    assert "refused" not in host.follow("LlmRouterPoolFull")  # its tree has no limits
     words = host.follow("LlmRouterConfigNotSpread")
     assert "not all have it" not in words and "in force" in words
     words = host.follow("LlmRouterStoreDown")
