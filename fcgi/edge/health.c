@@ -134,6 +134,11 @@ static void write_tree(struct json_writer *w, const struct mapping *mapping)
     jw_member_bool(w, "isRefused", load_flag(&mapping->keeper.is_refused) != 0);
 }
 
+bool health_is_pools_alone(const struct mapping *mapping)
+{
+    return load(&mapping->pools.redis_rest.until_us) != 0;
+}
+
 void health_write_status(const struct mapping *mapping, struct in_hand_upstreams *upstreams, struct buf *out)
 {
     struct checks checks = make_checks(mapping);
@@ -155,6 +160,7 @@ void health_write_status(const struct mapping *mapping, struct in_hand_upstreams
         jw_member_uint(&w, reload_source_name(i),
                        telemetry_get(&mapping->telemetry, METRIC_CONFIG_RELOAD, i));
     jw_end_object(&w);
+    jw_member_bool(&w, "poolsAlone", health_is_pools_alone(mapping));
     jw_member_uint(&w, "workersAlive", scoreboard_alive(mapping));
     jw_member_uint(&w, "workersCurrent", scoreboard_current(mapping));
     jw_key(&w, "workers");

@@ -20,9 +20,12 @@ void health_write_live(struct buf *out);
  * there is nothing to serve with. The health of provider keys never matters. */
 bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out);
 
+/* Whether Redis did not answer when it was last asked for a slot of a pool. */
+bool health_is_pools_alone(const struct mapping *mapping);
+
 /* A JSON object: the instance, the version of the tree in force, since when it is and how
- * it came, the checks, the reloads, and each worker with the generation it uses and what
- * it has in hand. */
+ * it came, the checks, the reloads, whether slots of pools are counted alone, and each worker with the
+ * generation it uses and what it has in hand. */
 void health_write_status(const struct mapping *mapping, struct in_hand_upstreams *upstreams, struct buf *out);
 
 #endif

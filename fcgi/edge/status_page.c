@@ -7,6 +7,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/base/version.h"
+#include "fcgi/edge/health.h"
 
 static const char HEAD[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
@@ -68,6 +69,8 @@ static void write_tree(struct buf *out, const struct mapping *mapping)
         buf_append_cstr(out, "<p><b>The store holds a configuration that was refused.</b></p>\n");
     if (!mapping_is_store_ok(mapping))
         buf_append_cstr(out, "<p><b>The store cannot be read.</b></p>\n");
+    if (health_is_pools_alone(mapping))
+        buf_append_cstr(out, "<p><b>Redis does not count slots of pools.</b></p>\n");
 }
 
 static void write_stages(struct buf *out, const struct mapping *mapping)

@@ -186,6 +186,7 @@ def test_without_redis_each_instance_counts_alone(plane, away):
         assert reply.status == 503 and pool_of(first.event(reply))["where"] == "mapping"
         others = hold(second, name)  # which it does not know of
         assert first.metric(ALONE) == before + 2
+        assert first.status()["poolsAlone"] and second.status()["poolsAlone"]
         assert '"pools_alone"' in first.router.log_text() + second.router.log_text()
         assert plane.redis.password not in first.router.log_text()
         leave(second, others)
@@ -195,6 +196,7 @@ def test_without_redis_each_instance_counts_alone(plane, away):
     # The renewals tell Redis what is held.
     second.script(name, "k-a", answer(500, "{}"))
     wait_until(lambda: is_refused_by_redis(second, name), "Redis counts, and knows of the slot", 30)
+    assert not second.status()["poolsAlone"]
     leave(first, calls)
     first.script(name, "k-a", SPOKEN)
     wait_until(lambda: second.say(name).status == 200, "it is back", LEASE_S + SLACK_S)

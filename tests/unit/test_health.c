@@ -295,7 +295,23 @@ START_TEST(without_a_configuration_the_status_names_no_version)
     health_write_status(mapping, &upstreams, &out);
     expect_json();
     expect("'generation':0,'version':null,'since':null,'source':null,");
-    expect("'workersAlive':0,'workersCurrent':0,'workers':[]}");
+    expect("'poolsAlone':false,'workersAlive':0,'workersCurrent':0,'workers':[]}");
+}
+END_TEST
+
+START_TEST(that_redis_does_not_count_slots_is_said_to_programs_and_to_people)
+{
+    ck_assert_int_eq(redis_rest_note(&mapping->pools.redis_rest, false), REDIS_LOST);
+    health_write_status(mapping, &upstreams, &out);
+    expect_json();
+    expect("'poolsAlone':true,");
+    buf_clear(&out);
+    status_page_write(mapping, &upstreams, &out);
+    ck_assert_ptr_nonnull(strstr(text(), "Redis does not count slots of pools."));
+    ck_assert_int_eq(redis_rest_note(&mapping->pools.redis_rest, true), REDIS_BACK);
+    buf_clear(&out);
+    status_page_write(mapping, &upstreams, &out);
+    ck_assert_ptr_null(strstr(text(), "Redis"));
 }
 END_TEST
 
@@ -402,6 +418,7 @@ int main(void)
     tcase_add_test(tcase, metrics_are_in_the_format_that_is_announced);
     tcase_add_test(tcase, the_status_says_what_is_in_force_since_when_and_how_it_came);
     tcase_add_test(tcase, without_a_configuration_the_status_names_no_version);
+    tcase_add_test(tcase, that_redis_does_not_count_slots_is_said_to_programs_and_to_people);
     tcase_add_test(tcase, the_status_has_each_living_worker_with_its_generation);
     tcase_add_test(tcase, the_status_says_what_a_worker_has_in_hand);
     tcase_add_loop_test(tcase, browsers_get_a_page_and_programs_json, 0,
