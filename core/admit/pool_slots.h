@@ -15,7 +15,7 @@
 
 #include "core/base/span.h"
 
-enum { POOLS_MAX = 64, /* that one request may ask for */ POOL_MARKS = 256, POOL_CAPACITY_MAX = 1 << 24 };
+enum { POOLS_MAX = 100, /* that one request may ask for */ POOL_MARKS = 256, POOL_CAPACITY_MAX = 1 << 24 };
 
 /* A pool as a request asks for it. */
 struct slot_pool {

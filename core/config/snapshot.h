@@ -19,8 +19,9 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 10,  /* raised with every change of the structs below */
-    SNAPSHOT_FP_BYTES = 9, /* 8 hex of SHA-256(key) and a NUL */
+    SNAPSHOT_LAYOUT = 10,         /* raised with every change of the structs below */
+    SNAPSHOT_UPSTREAMS_MAX = 100, /* of a model */
+    SNAPSHOT_FP_BYTES = 9,        /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
 };
 

@@ -59,7 +59,7 @@ void plan_make(const struct plan_facts *facts, struct arena *arena, struct plan 
 
 /* How an upstream's pool stands for this request. */
 struct standing {
-    uint32_t capacity; /* slots; 0: without limit, or nobody has asked */
+    uint32_t capacity; /* slots; 0: without limit */
     uint32_t room;     /* of those, what this request may have */
     bool is_saturated;
 };

@@ -23,8 +23,8 @@
 
 enum {
     REDIS_TROUBLE_BYTES = 160,
-    REDIS_WORDS_MAX = 256,        /* of a command */
-    REDIS_ELEMENTS_MAX = 256,     /* of a reply */
+    REDIS_WORDS_MAX = 320,        /* of a command */
+    REDIS_ELEMENTS_MAX = 320,     /* of a reply */
     REDIS_INNER_ELEMENTS_MAX = 8, /* of an array inside another: there can be many of them */
     REDIS_REPLY_LIMIT_BYTES = 64 * 1024,
     REDIS_OUT_BYTES = 32 * 1024, /* commands that the socket has not taken yet */

@@ -20,6 +20,8 @@ enum {
     DETAILS_BYTES = 4096,
 };
 
+_Static_assert((int)POOLS_MAX >= (int)SNAPSHOT_UPSTREAMS_MAX, "all pools of a model are asked for at once");
+
 /* An upstream of the plan. */
 struct choice {
     const struct snap_upstream *upstream;
@@ -32,7 +34,7 @@ struct slots {
     struct plan *plan;
     struct choice *choices;    /* n, in the document's order */
     struct slot_pool *asked;   /* their pools */
-    struct pool_state *states; /* as they stood; zero: nobody has asked */
+    struct pool_state *states; /* as they stood */
     size_t n;
     size_t held; /* whose slot it is, while the lease is taken */
     struct pool_lease lease;
@@ -77,12 +79,6 @@ static struct slots *make_slots(const struct errand *errand, struct plan *plan)
     return s;
 }
 
-/* How many are asked about at once; of further ones, each when it is its turn. */
-static size_t asked_at_once(const struct slots *s)
-{
-    return s->n < POOLS_MAX ? s->n : POOLS_MAX;
-}
-
 static void report_redis(const struct turn *turn, struct slots *s)
 {
     struct telemetry *telemetry = &turn->worker->process->mapping->telemetry;
@@ -120,7 +116,7 @@ static uint32_t pause_ms(const struct slots *s)
 {
     uint32_t ahead = UINT32_MAX;
 
-    for (size_t i = 0; i < asked_at_once(s); i++) {
+    for (size_t i = 0; i < s->n; i++) {
         if (s->asked[i].capacity > 0 && s->states[i].ahead < ahead)
             ahead = s->states[i].ahead;
     }
@@ -133,7 +129,7 @@ static uint32_t saturated_ms(const struct slots *s)
 {
     uint32_t least = UINT32_MAX;
 
-    for (size_t i = 0; i < asked_at_once(s); i++) {
+    for (size_t i = 0; i < s->n; i++) {
         if (s->states[i].saturated_ms < least)
             least = s->states[i].saturated_ms;
     }
@@ -141,11 +137,18 @@ static uint32_t saturated_ms(const struct slots *s)
 }
 
 /* Waits for so long, or until the caller is seen to leave. */
-static bool does_caller_leave(struct turn *turn, uint32_t wait_ms)
+static bool does_caller_leave(struct turn *turn, uint32_t wait_ms, uint64_t *look_us)
 {
     struct pollfd watch = { .fd = conn_watch_fd(turn->request.conn), .events = POLLIN | POLLRDHUP };
     int r = poll(&watch, 1, (int)wait_ms);
-    return r > 0 || (r < 0 && errno != EINTR) || conn_has_caller_left(turn->request.conn);
+    uint64_t now_us = clock_monotonic_us();
+
+    if (r != 0)
+        return r > 0 || errno != EINTR;
+    if (now_us < *look_us)
+        return false;
+    *look_us = now_us + EXCHANGE_LOOK_MS * US_PER_MS;
+    return conn_has_caller_left(turn->request.conn);
 }
 
 /* False: the caller has left. */
@@ -154,6 +157,7 @@ static bool wait_for_slot(struct errand *errand, struct slots *s)
     struct turn *turn = errand->turn;
     uint64_t begun_us = clock_monotonic_us(), now_us = begun_us;
     uint64_t until_us = begun_us + errand->model->pool_wait_ms * US_PER_MS;
+    uint64_t look_us = begun_us + EXCHANGE_FIRST_LOOK_MS * US_PER_MS;
     bool is_there = true;
 
     if (until_us > errand->deadline_us)
@@ -163,9 +167,9 @@ static bool wait_for_slot(struct errand *errand, struct slots *s)
            (s->answer != POOL_SATURATED || saturated_ms(s) * US_PER_MS <= until_us - now_us)) {
         uint64_t left_ms = (until_us - now_us + US_PER_MS - 1) / US_PER_MS;
         uint32_t wait_ms = pause_ms(s);
-        is_there = !does_caller_leave(turn, wait_ms < left_ms ? wait_ms : (uint32_t)left_ms);
+        is_there = !does_caller_leave(turn, wait_ms < left_ms ? wait_ms : (uint32_t)left_ms, &look_us);
         if (is_there) {
-            s->answer = pools_take(s->pools, s->asked, asked_at_once(s), true, &s->lease, s->states);
+            s->answer = pools_take(s->pools, s->asked, s->n, true, &s->lease, s->states);
             report_redis(turn, s);
         }
         now_us = clock_monotonic_us();
@@ -183,7 +187,7 @@ static void rank(const struct errand *errand, struct slots *s)
     struct arena *arena = errand->turn->request.arena;
     struct standing *standings = arena_array_of(arena, struct standing, errand->model->upstreams.count);
 
-    for (size_t i = 0; i < asked_at_once(s); i++)
+    for (size_t i = 0; i < s->n; i++)
         standings[s->choices[i].upstream_index] = (struct standing){
             .capacity = s->asked[i].capacity,
             .room = pool_room(&s->asked[i], &s->states[i]),
@@ -213,9 +217,9 @@ bool slots_take(struct errand *errand, struct plan *plan)
     if (!has_limit(turn->root, errand->model))
         return true;
     struct slots *s = turn->slots = make_slots(errand, plan);
-    s->answer = pools_take(s->pools, s->asked, asked_at_once(s), waits, &s->lease, s->states);
+    s->answer = pools_take(s->pools, s->asked, s->n, waits, &s->lease, s->states);
     report_redis(turn, s);
-    for (size_t i = 0; i < asked_at_once(s) && s->answer != POOL_AWAY; i++) {
+    for (size_t i = 0; i < s->n && s->answer != POOL_AWAY; i++) {
         if (pool_room(&s->asked[i], &s->states[i]) == 0 && s->states[i].saturated_ms == 0)
             count_full(turn, s, i);
     }

@@ -17,7 +17,7 @@
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-enum { INSTANCES = 2, WORKERS = 64, DEADLINE_S = 60 };
+enum { INSTANCES = 2, WORKERS = POOLS_MAX, DEADLINE_S = 60 };
 
 enum where { IN_MAPPING, IN_REDIS, STORES };
 static const char *const store_names[STORES] = { "mapping", "redis" };

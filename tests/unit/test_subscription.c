@@ -373,7 +373,7 @@ static const struct hostile {
     const char *trouble;
 } hostiles[] = {
     { "it is no Redis", "HTTP/1.1 400 Bad Request\r\n\r\n", NULL, "does not speak as Redis does" },
-    { "an array of too many", "*257\r\n", NULL, "does not speak as Redis does" },
+    { "an array of too many", "*321\r\n", NULL, "does not speak as Redis does" },
     { "an array that is larger than memory", "*2147483647\r\n", NULL, "does not speak as Redis does" },
     { "one inside an array", "*2\r\n*2147483647\r\n", NULL, "does not speak as Redis does" },
     { "one of many inside an array", "*2\r\n*9\r\n", NULL, "does not speak as Redis does" },
