@@ -246,6 +246,7 @@ def test_a_slot_comes_back_however_its_request_ends(gateway, end_request):
 
 def test_a_key_that_cannot_be_opened_leaves_no_slot_behind(gateway):
     name = use_speech(gateway, slots("a", 1))
+    gateway.script(name, "k-a", SPOKEN)
     document, _ = gateway.render(spoken_by(name, slots("a", 1, "k-a")))
     sealed = gateway.keys.ciphertext(name, "k-a")
     other = gateway.keys.encrypt(name, "k-other", "sk-other")
