@@ -319,12 +319,13 @@ START_TEST(the_status_has_each_living_worker_with_its_generation)
 {
     mapping->generation = 5;
     start_worker(0, 100, STAGE_IDLE);
-    mapping->workers[0].since_us = clock_monotonic_us() + US_PER_S; /* a moment later */
     mapping->workers[0].generation = 4;
     mapping->workers[1].generation = 5; /* of one that has died */
     start_worker(3, 4000000, STAGE_STREAMING);
     mapping->workers[3].requests = 77;
     mapping->workers[3].generation = 5;
+    mapping->workers[0].since_us = mapping->workers[3].since_us =
+        clock_monotonic_us() + US_PER_S; /* 0 ms ago */
     health_write_status(mapping, &upstreams, &out);
     expect_json();
     expect("'workersAlive':2,'workersCurrent':1,'workers':["
@@ -347,6 +348,7 @@ START_TEST(the_status_says_what_a_worker_has_in_hand)
 {
     start_worker(0, 100, STAGE_WAITING);
     take_request(0, "gpt \"4\"");
+    mapping->workers[0].request.started_us = clock_monotonic_us() + US_PER_S; /* 0 ms ago */
     health_write_status(mapping, &upstreams, &out);
     expect_json();
     expect("'inHand':{'ageMs':0,'requestId':'r-1','endpoint':'chat/completions','model':'gpt \\'4\\'',"

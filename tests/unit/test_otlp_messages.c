@@ -506,7 +506,9 @@ START_TEST(every_metric_of_the_program_is_exported)
     struct otlp_meter *meter = otlp_meter_new(&settings, cells, "i");
     for (int id = 0; id < METRIC_COUNT; id++) {
         const struct metric *row = metric_row((enum metric_id)id);
-        bool is_expected = (row->programs & METRIC_OF_ROUTER) != 0 && !row->names_version;
+        bool is_unread =
+            row->block == BLOCK_POOL && row->kind == METRIC_GAUGE; /* nobody has counted leases */
+        bool is_expected = (row->programs & METRIC_OF_ROUTER) != 0 && !row->names_version && !is_unread;
         ck_assert_msg((metric(meter, row->name) != NULL) == is_expected, "%s", row->name);
         arena_reset(arena);
     }
