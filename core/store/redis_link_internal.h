@@ -27,7 +27,7 @@ enum {
     REDIS_ELEMENTS_MAX = 320,     /* of a reply */
     REDIS_INNER_ELEMENTS_MAX = 8, /* of an array inside another: there can be many of them */
     REDIS_REPLY_LIMIT_BYTES = 64 * 1024,
-    REDIS_OUT_BYTES = 32 * 1024, /* commands that the socket has not taken yet */
+    REDIS_OUT_BYTES = 48 * 1024, /* commands that the socket has not taken yet */
 };
 
 enum redis_link_state {

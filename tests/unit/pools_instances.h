@@ -44,6 +44,7 @@ static struct instance {
 static struct worker *const workers = instances[0].workers, *const others = instances[1].workers;
 
 static struct redis_server redis;
+static const char *redis_prefix = "p:";
 static enum where store;
 
 static inline void *share(size_t bytes)
@@ -55,7 +56,7 @@ static inline void *share(size_t bytes)
 
 static inline struct redis_client *open_client(void)
 {
-    const struct store_place place = { .redis_url = redis.url, .redis_prefix = "p:" };
+    const struct store_place place = { .redis_url = redis.url, .redis_prefix = redis_prefix };
     struct redis_client *client = NULL;
     struct error e = { 0 };
     ck_assert_msg(redis_client_open(&place, &client, &e) == 0, "%s", e.text);

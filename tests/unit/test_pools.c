@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/admit/shared_pools.h"
+#include "core/store/place.h"
 #include "tests/unit/pools_instances.h"
 
 /* --- which one: pure --- */
@@ -448,11 +449,14 @@ START_TEST(pools_are_told_apart_by_all_of_their_ids)
 }
 END_TEST
 
-START_TEST(as_many_pools_as_one_may_ask_for_can_be_asked_for)
+START_TEST(as_many_pools_as_one_may_ask_for_can_be_asked_for_by_the_longest_names)
 {
     static char ids[POOLS_MAX][SHARED_POOL_ID_BYTES + 40];
     static struct slot_pool pools[POOLS_MAX];
+    static char prefix[REDIS_PREFIX_MAX_BYTES + 1];
 
+    memset(prefix, 'p', REDIS_PREFIX_MAX_BYTES);
+    redis_prefix = prefix;
     begin(_i);
     for (unsigned i = 0; i < POOLS_MAX; i++) {
         memset(ids[i], 'x', sizeof(ids[i]) - 1);
@@ -662,7 +666,8 @@ int main(void)
     tcase_add_test(tc, a_dead_workers_record_that_is_freed_holds_nothing_and_waits_for_nothing);
     tcase_add_test(tc, of_several_instances_one_queue_is_made_in_redis);
     tcase_add_loop_test(tc, pools_are_told_apart_by_all_of_their_ids, 0, STORES);
-    tcase_add_loop_test(tc, as_many_pools_as_one_may_ask_for_can_be_asked_for, 0, STORES);
+    tcase_add_loop_test(tc, as_many_pools_as_one_may_ask_for_can_be_asked_for_by_the_longest_names, 0,
+                        STORES);
     tcase_add_loop_test(tc, what_is_taken_is_what_the_states_say, 0, STORES);
     tcase_add_loop_test(tc, of_many_processes_never_more_than_the_capacity_hold_a_slot, 0, STORES);
     tcase_add_test(tc, nor_of_several_instances_in_redis);
