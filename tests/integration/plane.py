@@ -58,10 +58,10 @@ class Instance:
 
 
 class Plane:
-    def __init__(self, folders, base_urls, upstream, workers=WORKERS, flags=()):
+    def __init__(self, folders, base_urls, upstream, workers=WORKERS, flags=(), clocks=(None, None), redis=None):
         self.upstream = upstream
         self.postgres = Postgres()
-        self.redis = Redis()
+        self.redis = redis or Redis()
         self.database = self.postgres.new_database()
         self.servers = {
             "DATABASE_URL": self.postgres.address(self.database),
@@ -70,9 +70,10 @@ class Plane:
         }
         self.instances = []
         peer = None
-        for folder in folders:
+        for folder, clock in zip(folders, clocks):
             gateway = Gateway(
-                folder, base_urls, upstream, workers=workers, flags=flags, servers=self.servers, peer=peer
+                folder, base_urls, upstream, workers=workers, flags=flags, servers=self.servers, peer=peer,
+                router_environment=clock.environment if clock is not None else None,
             )
             gateway.start()
             self.instances.append(Instance(gateway, workers))

@@ -14,14 +14,15 @@ from processes import KeptPort, Process, wait_until
 
 
 class Redis:
-    def __init__(self, certificate=None, authority=None):
-        """certificate: a file with the key and certificate of 127.0.0.1, for TLS."""
+    def __init__(self, certificate=None, authority=None, environment=None):
+        """certificate: a file with the key and certificate of 127.0.0.1, for TLS; environment: besides ours."""
         # Not below pytest's folder: root's Redis runs as another user, who may not enter it.
         self.folder = Path(tempfile.mkdtemp(prefix="llm-router-redis-"))
         self.log = self.folder.with_suffix(".log")
         self.password = f"redis/canary@{secrets.token_hex(8)}"
         self.tls_port = self._kept_port = None
         self._as_user = []
+        self._environment = os.environ | (environment or {})
         options = {
             "port": 0,
             "unixsocket": self.folder / "redis.sock",
@@ -60,7 +61,7 @@ class Redis:
 
     def start(self):
         command = [*self._as_user, "setpriv", "--pdeathsig", "KILL", "redis-server", str(self.folder / "redis.conf")]
-        self.process = Process(command, None, self.log)
+        self.process = Process(command, self._environment, self.log)
         wait_until(self._answers, "Redis answers", timeout=30)
 
     def _answers(self):

@@ -4,13 +4,12 @@ time of day, and says what that clock said."""
 
 import os
 import signal
-import struct
 import time
 
 import pytest
 
 import chat
-from preloaded import preload
+from preloaded import Clock
 from processes import wait_until
 from scripts import answer, data, end, hang, head, pause
 from tree import Tree, hostile, model
@@ -29,32 +28,16 @@ def tree(name="m"):
     )
 
 
-class Clock:
-    def __init__(self, path):
-        self._path = path
-        path.write_bytes(bytes(8))
-
-    def move(self, seconds):
-        """From now on it is ahead by so much of the machine's."""
-        with self._path.open("r+b") as file:
-            file.write(struct.pack("q", seconds))
-
-    def is_about(self, time_us, ahead_s):
-        return abs(time_us / 1e6 - time.time() - ahead_s) < 60
-
-
 @pytest.fixture
 def clock(tmp_path):
-    return Clock(tmp_path / "clock")
+    return Clock(tmp_path)
 
 
 @pytest.fixture
-def start(start_gateway, clock, tmp_path):
-    environment = preload("moved_clock", tmp_path) | {"MOVED_CLOCK": str(tmp_path / "clock")}
-
+def start(start_gateway, clock):
     def start(**options):
         more = options.pop("router_environment", {})
-        gateway = start_gateway(tree(), router_environment=environment | more, **options)
+        gateway = start_gateway(tree(), router_environment=clock.environment | more, **options)
         gateway.script("m", "k1", answer(200, chat.completion()))
         gateway.script("m", "k2", answer(200, chat.completion()))
         return gateway
