@@ -86,6 +86,11 @@ static void expect_logged(const char *text)
     ck_assert_msg(strstr(logged(), text) != NULL, "\"%s\" is not in the log:\n%s", text, logged());
 }
 
+static void expect_not_logged(const char *text)
+{
+    ck_assert_msg(strstr(logged(), text) == NULL, "\"%s\" is in the log:\n%s", text, logged());
+}
+
 static size_t count_logged(const char *text)
 {
     size_t n = 0;
@@ -207,6 +212,73 @@ START_TEST(of_very_many_faults_the_first_are_told)
 }
 END_TEST
 
+/* --- the key of voice packs' tags --- */
+
+#define PACKS "{\"packs\":[]}"
+
+/* What a look finds and provides. */
+static struct entry_value *look(void)
+{
+    struct entry_value *values = arena_array_of(arena, struct entry_value, ENTRY_COUNT);
+    ck_assert_int_eq(configuration_read(store, arena, values, &e), 0);
+    configuration_provide_tag_key(&shared, store, arena, values);
+    return values;
+}
+
+START_TEST(whoever_finds_packs_and_no_key_of_tags_makes_one_and_only_one)
+{
+    struct entry_value *first, *second;
+
+    use_master_key(MASTER);
+    put("VOICE_PACKS", PACKS);
+    first = look();
+    const struct entry_value *made = &first[ENTRY_VOICE_PACK_TAG_KEY];
+    ck_assert_ptr_nonnull(made->raw.ptr);
+    ck_assert_int_eq(entry_check(ENTRY_VOICE_PACK_TAG_KEY, made->raw, arena, &(struct entry_faults){ 0 }), 0);
+    second = look();
+    ck_assert(span_eq(made->raw, second[ENTRY_VOICE_PACK_TAG_KEY].raw));
+    ck_assert_str_eq(made->version, second[ENTRY_VOICE_PACK_TAG_KEY].version);
+    expect_not_logged("tag_key");
+}
+END_TEST
+
+START_TEST(one_that_was_made_meanwhile_is_taken)
+{
+    struct entry_value values[ENTRY_COUNT];
+
+    use_master_key(MASTER);
+    put("VOICE_PACKS", PACKS);
+    ck_assert_int_eq(configuration_read(store, arena, values, &e), 0);
+    put("VOICE_PACK_TAG_KEY", "{\"ciphertext\":\"" SEALED "\"}");
+    configuration_provide_tag_key(&shared, store, arena, values);
+    ck_assert(span_is(values[ENTRY_VOICE_PACK_TAG_KEY].raw, "{\"ciphertext\":\"" SEALED "\"}"));
+}
+END_TEST
+
+START_TEST(without_packs_or_a_master_key_there_is_no_key_of_tags)
+{
+    use_master_key(MASTER);
+    ck_assert_ptr_null(look()[ENTRY_VOICE_PACK_TAG_KEY].raw.ptr);
+    put("VOICE_PACKS", PACKS);
+    shared.has_keys = false;
+    ck_assert_ptr_null(look()[ENTRY_VOICE_PACK_TAG_KEY].raw.ptr);
+}
+END_TEST
+
+START_TEST(a_key_of_tags_that_cannot_be_stored_is_told)
+{
+    struct entry_value values[ENTRY_COUNT];
+
+    use_master_key(MASTER);
+    put("VOICE_PACKS", PACKS);
+    ck_assert_int_eq(configuration_read(store, arena, values, &e), 0);
+    break_entry("VOICE_PACK_TAG_KEY");
+    configuration_provide_tag_key(&shared, store, arena, values);
+    ck_assert_ptr_null(values[ENTRY_VOICE_PACK_TAG_KEY].raw.ptr);
+    expect_logged("\"tag_key_not_made\"");
+}
+END_TEST
+
 /* --- loading ------------------------------------------------------------------------------ */
 
 START_TEST(one_who_is_alone_loads_what_the_store_has)
@@ -266,6 +338,10 @@ int main(void)
     tcase_add_loop_test(tcase, keys_that_do_not_decrypt_are_told_and_no_reason_to_refuse, 0, 2);
     tcase_add_test(tcase, each_fault_of_a_refused_tree_is_told);
     tcase_add_test(tcase, of_very_many_faults_the_first_are_told);
+    tcase_add_test(tcase, whoever_finds_packs_and_no_key_of_tags_makes_one_and_only_one);
+    tcase_add_test(tcase, one_that_was_made_meanwhile_is_taken);
+    tcase_add_test(tcase, without_packs_or_a_master_key_there_is_no_key_of_tags);
+    tcase_add_test(tcase, a_key_of_tags_that_cannot_be_stored_is_told);
     tcase_add_test(tcase, one_who_is_alone_loads_what_the_store_has);
     tcase_add_test(tcase, from_an_empty_store_it_loads_a_snapshot_without_models);
     tcase_add_test(tcase, a_refused_tree_is_not_loaded);
