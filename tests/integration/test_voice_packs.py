@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from administrator import API, PATCH_TYPE, Admin, Deployment, assert_error, paths_of
+from administrator import PATCH_TYPE, Admin, Deployment, assert_error, paths_of
 from gateway import MOUNTS
 from operator_shell import Database
 from processes import program
