@@ -15,6 +15,7 @@ import pytest
 
 import chat
 from gateway import Gateway
+from otlp import Reply, attributes
 from preloaded import preload
 from processes import KeptPort, program, wait_until
 from scripts import answer, data, end, head, pause
@@ -250,6 +251,45 @@ def test_a_keeper_without_a_descriptor_keeps_what_is_in_force(start_gateway):
     assert gateway.process_of("keeper") == keeper
 
 
+@root_only
+def test_a_shipper_without_a_descriptor_delivers_when_it_has_one(start_exporting, receiver):
+    gateway = serve(start_exporting(tree()))
+    shipper = gateway.process_of("shipper")
+    assert gateway.chat("m").status == 200
+    wait_until(lambda: receiver.exports, "it delivers")
+    receiver.always(Reply(hang_up=True))
+    gateway.chat("m")
+    wait_until(lambda: gateway.log_lines("export_failed"), "its connection has ended")
+    before = len(receiver.exports)
+    with no_descriptors(shipper):
+        receiver.always(Reply())
+        replies = [gateway.chat("m") for _ in range(5)]
+        assert_at_rest(shipper)
+        assert len(receiver.exports) == before, "it could connect"
+    told = {reply.request_id for reply in replies}
+
+    def is_delivered():
+        spans = [span for export in receiver.exports for span in export.spans()]
+        return told <= {attributes(span).get("airi.gen_ai.gateway.request.id") for span in spans}
+
+    wait_until(is_delivered, "all of them are delivered", 30)
+    assert gateway.process_of("shipper") == shipper
+
+
+@root_only
+def test_a_master_without_a_descriptor_replaces_who_dies_and_refuses_an_upgrade(start_gateway):
+    gateway = serve(start_gateway(tree(), workers=2))
+    (doomed, *_) = gateway.workers()
+    with no_descriptors(gateway.router.pid):
+        kill([doomed])
+        wait_until(lambda: len(gateway.workers() - {doomed}) == 2, "it is replaced")
+        gateway.router.signal(signal.SIGUSR2)
+        (refused,) = wait_until(lambda: gateway.log_lines("upgrade_refused"), "it is refused")
+        assert "Too many open files" in refused["message"]
+    for _ in range(10):
+        assert gateway.chat("m").status == 200
+
+
 # Disks
 
 
@@ -355,3 +395,37 @@ def test_a_full_run_directory_keeps_what_is_in_force_until_there_is_room(start_g
     wait_until(lambda: "later" in gateway.model_names(), "the new tree is in force")
     assert gateway.workers() == workers
     assert not list(gateway.run_dir.glob("*.new*")), "half a file was left"
+
+
+class LoggingOnSmallDisk(Gateway):
+    """What it says goes to a disk of its own."""
+
+    def start(self):
+        self.log_disk = self.folder / "log"
+        self.log_disk.mkdir()
+        self._disks = ExitStack()
+        self._disks.enter_context(small_disk(self.log_disk, 1024 * 1024))
+        (self.folder / "llm-router.log").symlink_to(self.log_disk / "llm-router.log")
+        super().start()
+
+    def stop(self):
+        with self._disks:
+            super().stop()
+
+
+@root_only
+def test_a_log_that_cannot_be_written_is_no_reason_not_to_serve(start_gateway):
+    gateway = serve(start_gateway(tree(), kind=LoggingOnSmallDisk, workers=2))
+    with full(gateway.log_disk):
+        for _ in range(20):  # lines until no byte of the last page is left
+            gateway.reload()
+            time.sleep(0.05)
+        (doomed, *_) = gateway.workers()
+        kill([doomed])
+        wait_until(lambda: len(gateway.workers() - {doomed}) == 2, "it is replaced")
+        for _ in range(10):
+            assert gateway.chat("m").status == 200
+    gateway.router.new_log_text()
+    gateway.use(tree("later"))
+    lines = gateway.router.new_log_text().splitlines()
+    assert any('"configuration_in_force"' in line for line in lines), lines
