@@ -37,16 +37,17 @@ def holdings(router):
     return {pid: holding(pid, role) for pid, role in roles.items()}
 
 
-def slope(points):
-    """(slope, what it may be off by) of y over x, by least squares with 95 % confidence.
+def blocks(samples):
+    """The samples in ten blocks that follow each other."""
+    assert len(samples) >= 5 * BLOCKS, f"only {len(samples)} samples"
+    cuts = [len(samples) * n // BLOCKS for n in range(BLOCKS + 1)]
+    return [samples[a:b] for a, b in zip(cuts, cuts[1:])]
 
-    Samples that follow each other are not independent: what a process has taken it keeps.
-    So the line is laid through the means of ten blocks, and the confidence is theirs."""
-    assert len(points) >= 5 * BLOCKS, f"only {len(points)} samples"
-    cuts = [len(points) * n // BLOCKS for n in range(BLOCKS + 1)]
-    blocks = [points[a:b] for a, b in zip(cuts, cuts[1:])]
-    xs, ys = ([statistics.fmean(point[i] for point in block) for block in blocks] for i in (0, 1))
+
+def slope(points):
+    """(slope, what it may be off by) of y over x, by least squares with 95 % confidence; of ten points."""
+    xs, ys = zip(*points)
     rise, rest = statistics.linear_regression(xs, ys)
-    squares = sum((y - rise * x - rest) ** 2 for x, y in zip(xs, ys))
+    squares = sum((y - rise * x - rest) ** 2 for x, y in points)
     spread = sum((x - statistics.fmean(xs)) ** 2 for x in xs)
     return rise, T_OF_8 * (squares / (BLOCKS - 2) / spread) ** 0.5
