@@ -77,27 +77,29 @@ def test_a_changed_tree_is_served_within_five_seconds_without_a_signal(changing)
 
 
 def test_a_change_is_in_force_at_once_without_a_signal(changing):
-    """The keeper hears of it: five in a row, so that no poll can have been in time for all."""
-    for n in range(5):
+    """The keeper hears of it: five in a row, so that no look of its own can have come first each time."""
+    sources = []
+    for _ in range(5):
         document, marker = changing.render(Tree(*TREE.models, default="other"))
-        start = time.monotonic()
         changing.write_entry("LLM_ROUTER_CONFIG", document)
-        wait_until(lambda: marker in changing.model_names(), f"{marker} is in force", 2)
-        assert time.monotonic() - start < 0.3, f"change {n}"
+        wait_until(lambda: marker in changing.model_names(), f"{marker} is in force")
+        sources.append(changing.status()["source"])
+    assert "file" in sources, f"the changes were found, and not heard of: {sources}"
 
 
 def test_a_store_that_is_replaced_is_served_at_once(changing):
     store = changing.state_dir / "configkv"
+    sources = []
     for n in range(3):
         fresh = changing.state_dir / f"fresh-{n}"
         shutil.copytree(store, fresh)
         document, marker = changing.render(Tree(*TREE.models, default="other"))
         (fresh / "LLM_ROUTER_CONFIG.json").write_text(document)
-        start = time.monotonic()
         store.rename(changing.state_dir / f"old-{n}")
         fresh.rename(store)
-        wait_until(lambda: marker in changing.model_names(), f"{marker} is in force", 2)
-        assert time.monotonic() - start < 0.3, f"replacement {n}"
+        wait_until(lambda: marker in changing.model_names(), f"{marker} is in force")
+        sources.append(changing.status()["source"])
+    assert "file" in sources, f"the replacements were found, and not heard of: {sources}"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from processes import wait_until
 from scripts import answer, data, hang, head
 from tree import Tree, hostile, model
 
-SLACK_S = 0.3
+SLACK_S = 1.0
 
 
 def tree():
