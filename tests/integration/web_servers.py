@@ -101,13 +101,15 @@ class LighttpdOfCgiAtMounts(LighttpdOfCgi):
     def __init__(self, folder, edits=()):
         name = "env.LLM_ROUTER_PROGRAM"
         rest = """
-$HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" {
-    fastcgi.server = ( "/" => (( "socket" => env.LLM_ROUTER_RUN_DIR + "/health.sock", "check-local" => "disable", "disable-time" => 0 )) )
-}
-fastcgi.server = ( "/api/admin" => (( "socket" => env.LLM_ROUTER_RUN_DIR + "/llm-router-admin.sock", "check-local" => "disable" )) )
+var.admin = ( "socket" => env.LLM_ROUTER_RUN_DIR + "/llm-router-admin.sock", "check-local" => "disable", "disable-time" => 0 )
+var.health = ( "socket" => env.LLM_ROUTER_RUN_DIR + "/health.sock", "check-local" => "disable", "disable-time" => 0 )
+fastcgi.server = ( "/api/admin" => ( var.admin ), "/voice-packs" => ( var.admin ) )
+$HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" { fastcgi.server = ( "/" => ( var.health ) ) }
 """
-        places = [(f'( "/llm-router" => {name} )', f'( "/v1" => {name}, "/api/v1/openai" => {name} )'),
-                  ('"mod_cgi" )', f'"mod_cgi", "mod_fastcgi" ){rest}')]  # fmt: skip
+        places = (
+            (f'( "/llm-router" => {name} )', f'( "/v1" => {name}, "/api/v1/openai" => {name} )'),
+            ('"mod_cgi" )', f'"mod_cgi", "mod_fastcgi" ){rest}'),
+        )
         super().__init__(folder, (*places, *edits))
 
     def start(self, environment):
