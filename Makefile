@@ -81,7 +81,7 @@ WEB_SERVER_PACKAGES := lighttpd-mod-openssl nginx apache2-bin caddy # and lightt
 TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NODE_PACKAGES) check \
 	chromium-headless-shell espeak-ng ffmpeg jq libfcgi-dev multiwatch procps prometheus python3-venv spawn-fcgi systemd
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
-BENCH_PACKAGES := $(RUN_PACKAGES) redis-server libfcgi-dev wrk python3-cryptography
+BENCH_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) libfcgi-dev wrk python3-cryptography
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) debhelper dpkg-dev
 TEST_DEB_PACKAGES := $(DEB_PACKAGES) debootstrap lintian systemd-container
@@ -271,6 +271,7 @@ bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against th
 	@BUILD=$(BUILD) tests/bench/run
 	@BUILD=$(BUILD) tests/bench/memory
 	@BUILD=$(BUILD) tests/bench/voices
+	@BUILD=$(BUILD) tests/bench/utilisation
 
 install: $(PROGRAMS) ## programs, manual pages, units, examples and dashboards, into DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin

@@ -12,7 +12,7 @@
 #include "core/upstream/exchange.h"
 
 enum {
-    ASK_FIRST_MS = 10, /* from one question of who is first in a queue to the next */
+    ASK_FIRST_MS = 5, /* from one question of who is first in a queue to the next */
     ASK_BEHIND_MS = 5, /* more for each before it */
     ASK_MAX_MS = 100,
     SATURATED_MIN_MS = 1000,
