@@ -82,12 +82,13 @@ TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NOD
 	chromium-headless-shell espeak-ng ffmpeg jq libfcgi-dev multiwatch procps prometheus python3-venv spawn-fcgi systemd
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) libfcgi-dev wrk python3-cryptography
+BENCH_PEERS_PACKAGES := $(BENCH_PACKAGES) $(NODE_PACKAGES) nginx python3-venv
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) debhelper dpkg-dev
 TEST_DEB_PACKAGES := $(DEB_PACKAGES) debootstrap lintian systemd-container
 
 .DEFAULT_GOAL := all
-.PHONY: all help run test unit integration verification front-ends soak replay fuzz lint bench install deb test-deb clean format
+.PHONY: all help run test unit integration verification front-ends soak replay fuzz lint bench bench-peers install deb test-deb clean format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -97,12 +98,13 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # Names what is missing before it installs it.
-.PHONY: packages-build packages-run packages-test packages-lint packages-bench packages-fuzz packages-deb packages-test-deb
+.PHONY: packages-build packages-run packages-test packages-lint packages-bench packages-bench-peers packages-fuzz packages-deb packages-test-deb
 packages-build: ; @tools/install-packages $(BUILD_PACKAGES)
 packages-run: ; @tools/install-packages $(RUN_PACKAGES)
 packages-test: ; @tools/install-packages $(TEST_PACKAGES)
 packages-lint: ; @tools/install-packages $(LINT_PACKAGES)
 packages-bench: ; @tools/install-packages $(BENCH_PACKAGES)
+packages-bench-peers: ; @tools/install-packages $(BENCH_PEERS_PACKAGES)
 packages-fuzz: ; @tools/install-packages $(FUZZ_PACKAGES)
 packages-deb: ; @tools/install-packages $(DEB_PACKAGES)
 packages-test-deb: ; @tools/install-packages $(TEST_DEB_PACKAGES)
@@ -272,6 +274,9 @@ bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against th
 	@BUILD=$(BUILD) tests/bench/memory
 	@BUILD=$(BUILD) tests/bench/voices
 	@BUILD=$(BUILD) tests/bench/utilisation
+
+bench-peers: packages-bench-peers programs $(BENCH_PROGRAMS) ## speed beside other gateways, which it installs into var/peers: a table in Markdown
+	@BUILD=$(BUILD) tests/bench/peers
 
 install: $(PROGRAMS) ## programs, manual pages, units, examples and dashboards, into DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin

@@ -5,7 +5,12 @@ if wrk.body then
     wrk.method = "POST"
     wrk.headers["content-type"] = "application/json"
 end
-wrk.headers["authorization"] = "Bearer " .. os.getenv("BENCH_KEY")
+if os.getenv("BENCH_KEY") then
+    wrk.headers["authorization"] = "Bearer " .. os.getenv("BENCH_KEY")
+end
+for name, value in (os.getenv("BENCH_HEADERS") or ""):gmatch("([^:\n]+): ([^\n]+)") do
+    wrk.headers[name] = value
+end
 
 function done(summary, latency)
     local errors = summary.errors
