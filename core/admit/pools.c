@@ -17,7 +17,10 @@ void pools_init(struct pools_shared *shared)
 
 void pools_open(struct pools *pools)
 {
-    *pools = (struct pools){ .terms = { POOL_LEASE_MS, POOL_TICKET_MS } };
+    *pools = (struct pools){
+        .terms = { POOL_LEASE_MS, POOL_TICKET_MS },
+        .patience_ms = POOLS_PATIENCE_MS,
+    };
 }
 
 /* Whose it is can be read in Redis. */
@@ -54,7 +57,7 @@ static void doubt(struct pools *pools, const struct pool_lease *lease)
 static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *lease, size_t *place,
                           struct pool_state *states)
 {
-    uint64_t until_us = clock_monotonic_us() + POOLS_PATIENCE_MS * US_PER_MS;
+    uint64_t until_us = clock_monotonic_us() + pools->patience_ms * US_PER_MS;
     uint32_t held[POOLS_MAX] = { 0 };
     const struct pool_question question = {
         .lease = lease->id,
@@ -190,7 +193,7 @@ void pools_mark_saturated(struct pools *pools, const struct slot_pool *pool, uin
 
 bool pools_count(struct pools *pools, const struct slot_pool *asked, size_t n, uint32_t *held)
 {
-    uint64_t until_us = clock_monotonic_us() + POOLS_PATIENCE_MS * US_PER_MS;
+    uint64_t until_us = clock_monotonic_us() + pools->patience_ms * US_PER_MS;
 
     memset(held, 0, n * sizeof(*held));
     if (pools->redis == NULL)

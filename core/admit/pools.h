@@ -59,12 +59,14 @@ struct pools {
     bool refuses_alone;         /* nothing is given out while Redis does not answer */
     const char *instance;       /* stands in Redis, for who looks there; at most 40 characters */
     struct pool_terms terms;
+    uint32_t patience_ms; /* for an answer of Redis */
 
     /* private */
     char doubtful[POOL_LEASE_ID_BYTES]; /* a lease that Redis may have, and nobody has; "": none */
 };
 
-/* Zeroed but for the terms: POOL_LEASE_MS and POOL_TICKET_MS. Others are for tests. */
+/* Zeroed but for the terms, POOL_LEASE_MS and POOL_TICKET_MS, and the patience, POOLS_PATIENCE_MS.
+ * Others are for tests. */
 void pools_open(struct pools *pools);
 
 /* One request's slot, or its place in queues. Zero: neither. A process has one at a time. */

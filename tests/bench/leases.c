@@ -42,6 +42,7 @@ static struct pools open_pools(const char *socket)
     pools.shared = &shared;
     pools.owners = (struct pool_owners){ owners, sizeof(owners[0]), WORKERS };
     pools.own = &owners[0];
+    pools.patience_ms = 10000; /* nothing is measured alone */
     if (socket != NULL && redis_client_open(&place, &pools.redis, &e) != 0)
         fail(e.text);
     return pools;
