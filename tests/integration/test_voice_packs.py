@@ -1,6 +1,7 @@
 """Voice packs: administrators' rows, callers' list and snapshots, on each of the stores.
 The scenarios of seed 002's U5 to U8 are named after it; those of U10 are in
-test_voice_pack_speech.py."""
+test_voice_pack_speech.py. Without a counterpart here are those of U8 that are about a card in a client's
+store, which is the binding page's matter, as U9 is."""
 
 import json
 import re
