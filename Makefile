@@ -58,6 +58,8 @@ GRAFANA := admin/grafana/alerts.rules.yml $(sort $(wildcard admin/grafana/dashbo
 
 # What is compiled is compiled on all processors; how tests share them is in tests/README.md.
 PARALLEL = $(MAKE) --no-print-directory -j$(shell nproc)
+# By another name in a line that does more: make -n runs what has MAKE's in it.
+AGAIN = $(MAKE) --no-print-directory
 
 # A line per step; the whole command with V=1.
 run = $(if $(V),,@echo '  $(1) $@';) $(2)
@@ -254,13 +256,14 @@ front-ends: packages-test programs other-layout ## the integration tests behind 
 	done; \
 	[ -z "$$failed" ] || { echo "There are failures behind$$failed."; exit 1; }
 
-soak: packages-test programs $(SOAK_PROGRAMS) ## as root: crashes under load, a million requests, 2,000 streams, with figures; front-ends: an hour and a half
+soak: packages-test programs ## as root: crashes under load, a million requests, 2,000 streams, with figures; front-ends: an hour and a half
+	@$(PARALLEL) $(SOAK_PROGRAMS)
 	@failed=; export BUILD=$(BUILD); \
 	CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 UPGRADE_STREAMS=500 tests/integration/run -raP \
 		$(addprefix tests/integration/test_,chaos.py overload.py plane.py upgrade.py) || failed=1; \
 	tests/soak/streams || failed=1; \
 	tests/soak/million || failed=1; \
-	$(MAKE) --no-print-directory front-ends || failed=1; \
+	$(AGAIN) front-ends || failed=1; \
 	[ -z "$$failed" ]
 
 lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppcheck, manual pages, scripts
@@ -269,7 +272,8 @@ lint: packages-lint $(OTLP).h ## layout, dependencies, clang, clang-tidy, cppche
 format: packages-lint ## lay out all C files
 	clang-format -i $(C_FILES)
 
-bench: packages-bench programs $(BENCH_PROGRAMS) ## speed, as a ratio against the bare alternatives in the same run
+bench: packages-bench programs ## speed, as a ratio against the bare alternatives in the same run
+	@$(PARALLEL) $(BENCH_PROGRAMS)
 	@BUILD=$(BUILD) tests/bench/run
 	@BUILD=$(BUILD) tests/bench/memory
 	@BUILD=$(BUILD) tests/bench/voices
