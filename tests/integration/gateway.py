@@ -136,12 +136,17 @@ class Gateway:
 
     def stop(self):
         try:
+            self.stop_programs()
+        finally:
+            self.front.close()
+
+    def stop_programs(self):
+        try:
             if self.web_server is not None:
                 self.web_server.stop(self.front.ends_within_s)
         finally:
             if self.router is not None:
                 self.router.stop()
-            self.front.close()
 
     def assert_unbroken(self):
         """No sanitizer's words, and no crashed worker, since the last call."""

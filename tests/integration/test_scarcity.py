@@ -330,11 +330,13 @@ class OnSmallDisk(Gateway):
         self._disks = ExitStack()
         self._disks.enter_context(small_disk(disk, 4 * 1024 * 1024))
         shutil.copytree(kept, disk, dirs_exist_ok=True)
+        if disk == self.run_dir:
+            self.front.admit_to(disk)
         super().start()
 
-    def stop(self):
+    def stop_programs(self):
         with self._disks:
-            super().stop()
+            super().stop_programs()
 
 
 class RunningOnSmallDisk(OnSmallDisk):
