@@ -171,9 +171,12 @@ class Process:
         return [child for child in map(_look_at, pids) if child is not None]
 
     def _list_children(self):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            return Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="ascii").split()
-        return []
+        """Those of each thread."""
+        pids = []
+        for path in Path(f"/proc/{self.pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                pids += path.read_text(encoding="ascii").split()
+        return pids
 
     def log_text(self):
         return self.log.read_text(errors="replace")

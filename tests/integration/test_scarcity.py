@@ -160,8 +160,17 @@ def test_without_a_thread_for_its_name_an_upstream_is_passed_over(starved):
 
 
 def unused_descriptors(pid):
-    """The limit is one of numbers, of which each new file gets the least that is free."""
-    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    """The limit is one of numbers, of which each new file gets the least that is free. It is looked at while the process
+    sleeps: the keeper, which looks at the store now and then, has files open meanwhile."""
+    process = Path(f"/proc/{pid}")
+
+    def those_of_a_sleeper():
+        run = (process / "schedstat").read_text(encoding="ascii")
+        used = {int(name) for name in os.listdir(process / "fd")}
+        is_asleep = (process / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "S"
+        return used if is_asleep and run == (process / "schedstat").read_text(encoding="ascii") else None
+
+    used = wait_until(those_of_a_sleeper, "it sleeps")
     return [number for number in range(len(used) + 8) if number not in used]
 
 
