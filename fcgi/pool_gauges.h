@@ -32,7 +32,7 @@ struct pool_gauges {
 int pool_gauges_open(struct pool_gauges *gauges, struct engine_process *process,
                      const struct store_place *place, struct error *e);
 
-/* Reads them, if it is time to. May wait for Redis, at most POOLS_PATIENCE_MS. */
-void pool_gauges_read(void *gauges);
+/* ctx is struct pool_gauges: reads them, if it is time to. May wait for Redis, at most POOLS_PATIENCE_MS. */
+void pool_gauges_read(void *ctx);
 
 #endif

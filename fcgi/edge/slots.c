@@ -1,9 +1,7 @@
 #include "fcgi/edge/slots.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <string.h>
 
 #include "core/admit/pools.h"
 #include "core/base/clock.h"
@@ -12,9 +10,10 @@
 #include "core/upstream/exchange.h"
 
 enum {
-    ASK_FIRST_MS = 5, /* from one question of who is first in a queue to the next */
+    ASK_FIRST_MS = 5,  /* from one question of who is first in a queue to the next */
     ASK_BEHIND_MS = 5, /* more for each before it */
     ASK_MAX_MS = 100,
+    BEAT_MS = 1000, /* to look whether the lease is to be renewed */
     SATURATED_MIN_MS = 1000,
     SATURATED_MAX_MS = 60 * 1000, /* a provider's wish beyond it is asked anew */
     DETAILS_BYTES = 4096,
@@ -196,10 +195,19 @@ static void rank(const struct errand *errand, struct slots *s)
     plan_rank(standings, arena, s->plan);
 }
 
+static void keep_slot(void *ctx)
+{
+    struct turn *turn = ctx;
+    struct slots *s = turn->slots;
+
+    s->kept_us = clock_monotonic_us();
+    pools_renew(s->pools, &s->lease);
+}
+
 static void begin_keeping(struct turn *turn)
 {
     turn->slots->kept_us = clock_monotonic_us();
-    conn_set_beat(turn->request.conn, SLOTS_BEAT_MS, slots_keep, turn);
+    conn_set_beat(turn->request.conn, BEAT_MS, keep_slot, turn);
 }
 
 /* Nobody has one to give: no upstream is tried. */
@@ -333,25 +341,16 @@ void slots_fail(struct errand *errand)
 
 /* --- keeping it, and giving it back --- */
 
-void slots_keep(void *ctx)
-{
-    struct turn *turn = ctx;
-    struct slots *s = turn->slots;
-
-    s->kept_us = clock_monotonic_us();
-    pools_renew(s->pools, &s->lease);
-}
-
 static uint64_t keeping_due_us(void *ctx)
 {
     const struct turn *turn = ctx;
     const struct slots *s = turn->slots;
-    return s != NULL && s->lease.is_taken ? s->kept_us + SLOTS_BEAT_MS * US_PER_MS : UINT64_MAX;
+    return s != NULL && s->lease.is_taken ? s->kept_us + BEAT_MS * US_PER_MS : UINT64_MAX;
 }
 
 static int keep(void *ctx)
 {
-    slots_keep(ctx);
+    keep_slot(ctx);
     return 0;
 }
 

@@ -28,11 +28,7 @@ void slots_note_outcome(struct errand *errand, const struct candidate *candidate
 /* Answers that every upstream was passed over. */
 void slots_fail(struct errand *errand);
 
-/* To be called while a slot is held, at least every SLOTS_BEAT_MS: keeps it. */
-enum { SLOTS_BEAT_MS = 1000 };
-void slots_keep(void *turn);
-
-/* The same for an exchange. */
+/* For an exchange: keeps the slot meanwhile. While a write waits for the caller, the connection does. */
 struct exchange_beat slots_beat(struct turn *turn);
 
 /* The event is complete but for this: notes what became of the slot, and gives it back. Again, it
