@@ -279,7 +279,8 @@ bench: packages-bench programs ## speed, as a ratio against the bare alternative
 	@BUILD=$(BUILD) tests/bench/voices
 	@BUILD=$(BUILD) tests/bench/utilisation
 
-bench-peers: packages-bench-peers programs $(BENCH_PROGRAMS) ## speed beside other gateways, which it installs into var/peers: a table in Markdown
+bench-peers: packages-bench-peers programs ## speed beside other gateways, which it installs into var/peers: a table in Markdown
+	@$(PARALLEL) $(BENCH_PROGRAMS)
 	@BUILD=$(BUILD) tests/bench/peers
 
 install: $(PROGRAMS) ## programs, manual pages, units, examples and dashboards, into DESTDIR and PREFIX
