@@ -215,7 +215,6 @@ BEFORE_THE_TABLE = """
 DROP TABLE routing_decisions CASCADE;
 DROP SEQUENCE IF EXISTS routing_decisions_arrival;
 DROP FUNCTION routing_decisions_take_turn, routing_decisions_make_months, routing_decisions_expire;
-DELETE FROM schema_migrations WHERE version >= 5;
 """
 
 
@@ -229,8 +228,7 @@ def test_what_came_before_the_table_was_made_are_rows_afterwards(plane, start_re
     failures = 'airi_gen_ai_gateway_export_failures_total{signal="rows"}'
     wait_until(lambda: gateway.metric(failures) > 0, "the sink finds no table", SLACK_S)
     assert gateway.get("/readyz", key=None).status == 200
-    subprocess.run([program("llm-routerctl"), "migrate"], env={"DATABASE_URL": postgres.address(database)},
-                   check=True, capture_output=True, timeout=60)
+    postgres.sql((ROOT / "sql" / "0005_routing_decisions.sql").read_text(), database)
     ids.append(old["request_id"])  # of a program that knew of no traces
     wait_until(lambda: len(postgres.sql("SELECT 1 FROM routing_decisions", database)) == len(ids), "all are rows", SLACK_S)
     assert sorted(postgres.sql("SELECT request_id FROM routing_decisions", database)) == sorted(ids)
