@@ -186,6 +186,7 @@ OF_A_BROKEN_REPLY = (
     "test_a_silent_piece_after_audio_is_a_broken_transfer",
     "test_a_piece_that_fails_after_audio_is_a_broken_transfer",
     "test_a_cut_beyond_the_bound_aborts_the_reply",
+    "test_a_slot_comes_back_however_its_request_ends[end_cut]",
 )
 CUT_OVER_HTTP2 = "test_a_reply_that_was_cut_is_an_error_of_curls"
 CANCELLED_STREAM = "test_who_cancels_one_stream_of_a_connection_closes_its_upstream"
