@@ -17,6 +17,8 @@ from fast_upstream import start_upstream  # noqa: E402
 from gateway import Gateway  # noqa: E402
 from http_client import format_request  # noqa: E402
 
+STOP_S = 120  # thousands of processes take their time
+
 
 class SoakGateway(Gateway):
     """Its upstream streams so many chunks, one an interval; and takes traces, if they are exported."""
@@ -30,6 +32,8 @@ class SoakGateway(Gateway):
         )
 
     def stop(self):
+        if self.router is not None:
+            self.router.stop(timeout=STOP_S)
         super().stop()
         self.fast_upstream.stop()
 
