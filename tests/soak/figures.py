@@ -18,12 +18,13 @@ def _members(path):
 
 
 def holding(pid, role):
-    """Only root may ask; private is what no other process has, clean or dirty."""
+    """Only root may ask. Private is what the process has written and no other has; clean pages are those of files,
+    which the kernel takes and gives as it likes."""
     proc = Path(f"/proc/{pid}")
     memory = _members(proc / "smaps_rollup")
     return Holding(
         role,
-        memory["Private_Clean"] + memory["Private_Dirty"],
+        memory["Private_Dirty"],
         memory["Pss"],
         _members(proc / "status")["VmPTE"],
         len(os.listdir(proc / "fd")),
