@@ -32,10 +32,12 @@ class SoakGateway(Gateway):
         )
 
     def stop(self):
-        if self.router is not None:
-            self.router.stop(timeout=STOP_S)
-        super().stop()
-        self.fast_upstream.stop()
+        try:
+            if self.router is not None:
+                self.router.stop(timeout=STOP_S)
+            super().stop()
+        finally:
+            self.fast_upstream.stop()
 
     def request(self, path="/v1/chat/completions", **body):
         """A whole request, on a connection that is kept."""
