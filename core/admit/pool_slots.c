@@ -165,6 +165,16 @@ void pool_slots_mark_saturated(struct pool_slots *slots, uint64_t hash, uint32_t
     unlock(slots);
 }
 
+void pool_slots_read_saturated(struct pool_slots *slots, const struct slot_pool *asked, size_t n,
+                               uint32_t *out_ms)
+{
+    lock(slots);
+    uint64_t now_us = clock_monotonic_us();
+    for (size_t i = 0; i < n; i++)
+        out_ms[i] = saturated_ms(slots, asked[i].hash, now_us);
+    unlock(slots);
+}
+
 static void count_ahead(const struct pool_owners *owners, const struct pool_owner *own,
                         const struct pool_terms *terms, const struct slot_pool *asked, size_t n,
                         struct pool_state *states)

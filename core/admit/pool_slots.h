@@ -101,6 +101,10 @@ void pool_owner_leave(struct pool_owner *own);
 /* A mark that would end later stays. */
 void pool_slots_mark_saturated(struct pool_slots *slots, uint64_t hash, uint32_t ms);
 
+/* For how long each of n pools is marked still, in out_ms[n]; 0: it is not. */
+void pool_slots_read_saturated(struct pool_slots *slots, const struct slot_pool *asked, size_t n,
+                               uint32_t *out_ms);
+
 /* Adds to held[n] what the records say, but for `but`'s (which may be NULL). Takes no lock. */
 void pool_owners_count(const struct pool_owners *owners, const struct pool_owner *but,
                        const struct pool_terms *terms, const struct slot_pool *asked, size_t n,

@@ -58,7 +58,7 @@ static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *le
                           struct pool_state *states)
 {
     uint64_t until_us = clock_monotonic_us() + pools->patience_ms * US_PER_MS;
-    uint32_t held[POOLS_MAX] = { 0 };
+    uint32_t held[POOLS_MAX] = { 0 }, saturated_ms[POOLS_MAX];
     const struct pool_question question = {
         .lease = lease->id,
         .doubtful = pools->doubtful,
@@ -66,11 +66,13 @@ static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *le
         .asked = lease->asked,
         .n = lease->n,
         .held = held,
+        .saturated_ms = saturated_ms,
         .ticket = lease->ticket,
         .waits = waits,
     };
 
     pool_owners_count(&pools->owners, pools->own, &pools->terms, lease->asked, lease->n, held);
+    pool_slots_read_saturated(&pools->shared->slots, lease->asked, lease->n, saturated_ms);
     lease->is_in_redis = shared_pools_take(pools->redis, &question, until_us, place, &lease->ticket, states);
     lease->redis = redis_rest_note(&pools->shared->redis_rest, lease->is_in_redis);
     lease->is_told = true;

@@ -10,8 +10,8 @@ enum {
     HASH_BYTES = sizeof("#0123456789abcdef"),
     KEY_BYTES = REDIS_PREFIX_MAX_BYTES + SHARED_POOL_ID_BYTES + HASH_BYTES + sizeof(":leases"),
     NUMBER_BYTES = 24,
-    TAKE_ARGUMENTS = 6, /* and two of each pool */
-    ARGUMENTS_MAX = TAKE_ARGUMENTS + 2 * POOLS_MAX,
+    TAKE_ARGUMENTS = 6, /* and three of each pool */
+    ARGUMENTS_MAX = TAKE_ARGUMENTS + 3 * POOLS_MAX,
     ANSWER_HEAD = 2, /* and three of each pool */
     ANSWER_ROW = 3,
 };
@@ -21,7 +21,8 @@ enum {
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)\n"
 
 /* KEYS: the last ticket, then the pools. ARGV: the lease, one that is in doubt, whether it waits, its
- * ticket, how long leases and tickets last; then of each pool its capacity and what is held at least.
+ * ticket, how long leases and tickets last; then of each pool its capacity, what is held at least, and for
+ * how long it is saturated at least, which Redis may have missed.
  * Answers: which was taken, the ticket, and of each pool what is held, who is ahead, and for how long
  * it is saturated. Which is taken: pools_choose says the same. */
 static const char take_script[] =
@@ -39,7 +40,7 @@ static const char take_script[] =
         "  end\n"
         "end\n"
         "for i = 1, #KEYS - 1 do\n"
-        "  local pool, capacity = KEYS[i + 1], tonumber(ARGV[5 + 2 * i])\n"
+        "  local pool, capacity = KEYS[i + 1], tonumber(ARGV[4 + 3 * i])\n"
         "  local held, ahead, room = 0, 0, 1\n"
         "  local saturated = redis.call('PTTL', pool .. ':saturated')\n"
         "  if saturated > 0 and saturated > tonumber(redis.call('GET', pool .. ':saturated') or 0) then\n"
@@ -47,6 +48,11 @@ static const char take_script[] =
         "    saturated = 0\n"
         "  end\n"
         "  saturated = math.max(saturated, 0)\n"
+        "  local known = tonumber(ARGV[6 + 3 * i])\n"
+        "  if known > saturated then\n"
+        "    redis.call('SET', pool .. ':saturated', known, 'PX', known)\n"
+        "    saturated = known\n"
+        "  end\n"
         "  if capacity > 0 then\n"
         "    queues[#queues + 1] = pool\n"
         "    if doubtful ~= '' then\n"
@@ -54,7 +60,7 @@ static const char take_script[] =
         "      leave(pool, doubtful)\n"
         "    end\n"
         "    held = redis.call('ZCOUNT', pool .. ':leases', '(' .. now, now + lasts)\n"
-        "    held = math.max(held, tonumber(ARGV[6 + 2 * i]))\n"
+        "    held = math.max(held, tonumber(ARGV[5 + 3 * i]))\n"
         "    if redis.call('EXISTS', pool .. ':queue') == 1 then\n"
         "      drop(pool, '-inf', now)\n"
         "      drop(pool, '(' .. now + patience, '+inf')\n"
@@ -75,7 +81,7 @@ static const char take_script[] =
         "end\n"
         "local place = best\n"
         "if not best or unlimited and unlimited < limited then place = unlimited end\n"
-        "if place and tonumber(ARGV[5 + 2 * place]) > 0 then\n"
+        "if place and tonumber(ARGV[4 + 3 * place]) > 0 then\n"
         "  local leases = KEYS[place + 1] .. ':leases'\n"
         "  redis.call('ZREMRANGEBYSCORE', leases, '-inf', now)\n"
         "  redis.call('ZREMRANGEBYSCORE', leases, '(' .. now + lasts, '+inf')\n"
@@ -225,6 +231,7 @@ bool shared_pools_take(struct redis_client *redis, const struct pool_question *q
     for (size_t i = 0; i < n; i++) {
         add_number(&c, question->asked[i].capacity);
         add_number(&c, question->held[i]);
+        add_number(&c, question->saturated_ms[i]);
     }
     if (!redis_client_ask(redis, c.words, c.n, until_us, answer, n_answer) || answer[0] < 0 ||
         answer[0] > (int64_t)n || answer[1] < 0 || !read_states(answer + ANSWER_HEAD, n, states))

@@ -29,8 +29,9 @@ struct pool_question {
     const struct pool_terms *terms;
     const struct slot_pool *asked;
     size_t n;
-    const uint32_t *held; /* of each, what is known to be held: never less is counted */
-    int64_t ticket;       /* that it has; 0: none */
+    const uint32_t *held;         /* of each, what is known to be held: never less is counted */
+    const uint32_t *saturated_ms; /* of each, for how long it is known to be saturated: never less */
+    int64_t ticket;               /* that it has; 0: none */
     bool waits;
 };
 

@@ -39,6 +39,9 @@ enum { N_PLACES = sizeof(places) / sizeof(places[0]) };
 
 enum { SECONDS_MAX = 10 * 365 * 86400 }; /* no audio is longer */
 
+/* No request has more: what says so is no usage, and could not be added up. */
+#define COUNT_MAX INT64_C(1000000000000000)
+
 void usage_read_seconds(struct span number, struct usage *usage)
 {
     double seconds;
@@ -63,7 +66,8 @@ void usage_read(struct span object, struct usage *usage)
         usage_read_seconds(found[N_PLACES].raw, usage);
     for (size_t i = 0; i < N_PLACES; i++) {
         long long count;
-        if (found[i].kind != JSON_KIND_NUMBER || !json_int(found[i].raw, &count) || count < 0)
+        if (found[i].kind != JSON_KIND_NUMBER || !json_int(found[i].raw, &count) || count < 0 ||
+            count > COUNT_MAX)
             continue;
         *(int64_t *)(void *)((char *)usage + places[i].count) = count;
         usage->present = true;

@@ -23,7 +23,7 @@
 
 enum {
     REDIS_TROUBLE_BYTES = 160,
-    REDIS_WORDS_MAX = 320,        /* of a command */
+    REDIS_WORDS_MAX = 416,        /* of a command */
     REDIS_ELEMENTS_MAX = 320,     /* of a reply */
     REDIS_INNER_ELEMENTS_MAX = 8, /* of an array inside another: there can be many of them */
     REDIS_REPLY_LIMIT_BYTES = 64 * 1024,

@@ -228,6 +228,25 @@ START_TEST(nobody_who_tells_waits_for_it)
 }
 END_TEST
 
+START_TEST(a_mark_that_redis_could_not_be_told_of_is_told_when_it_answers)
+{
+    begin(IN_REDIS);
+    stop_answering();
+    ck_assert_int_eq(try(&workers[0]), POOL_TAKEN); /* alone; from now on Redis rests */
+    pools_mark_saturated(&workers[0].pools, &three, 60000);
+    answer_again();
+    await_redis(&workers[1]);
+    ck_assert_int_eq(try(&workers[1]), POOL_SATURATED);
+    ck_assert_uint_gt(workers[1].states[0].saturated_ms, 30000);
+    ck_assert_int_eq(try(&others[0]), POOL_SATURATED);
+    ck_assert(others[0].lease.is_in_redis);
+    flush();
+    ck_assert_int_eq(try(&others[1]), POOL_TAKEN); /* nobody has told that instance */
+    ck_assert_int_eq(try(&workers[1]), POOL_SATURATED);
+    ck_assert_int_eq(try(&others[1]), POOL_SATURATED);
+}
+END_TEST
+
 /* --- it refuses --- */
 
 static void forbid(void)
@@ -468,6 +487,7 @@ int main(void)
     tcase_add_test(tc, what_was_taken_alone_is_told_when_redis_is_back);
     tcase_add_test(tc, what_an_unanswered_question_took_is_given_back_with_the_next_one);
     tcase_add_test(tc, nobody_who_tells_waits_for_it);
+    tcase_add_test(tc, a_mark_that_redis_could_not_be_told_of_is_told_when_it_answers);
     tcase_add_loop_test(tc, a_redis_that_refuses_is_as_one_that_does_not_answer, 0, COUNT(refusals));
     tcase_add_test(tc, the_rights_that_the_runbook_gives_are_enough);
     tcase_add_test(tc, a_redis_without_memory_gives_out_slots_but_no_tickets);

@@ -34,6 +34,8 @@ static const struct {
     { "{\"prompt_tokens\":5}", { true, 5, NONE, NONE, NONE, NONE, NONE, NONE, NONE } },
     { "{\"prompt_tokens\":9000000000000,\"completion_tokens\":2}",
       { true, 9000000000000, 2, NONE, NONE, NONE, NONE, NONE, NONE } },
+    { "{\"prompt_tokens\":9223372036854775807,\"completion_tokens\":2}",
+      { true, NONE, 2, NONE, NONE, NONE, NONE, NONE, NONE } },
     /* cached: one place per provider; where both stand, OpenAI's */
     { "{\"cached_tokens\":3}", { true, NONE, NONE, 3, NONE, NONE, NONE, NONE, NONE } },
     { "{\"prompt_cache_hit_tokens\":3,\"prompt_cache_miss_tokens\":9}",
