@@ -232,7 +232,8 @@ struct adapter {
      * NULL: it is known by its own name, adapterParams.model or else the asked one. */
     struct span (*catalog_model)(struct span model, const struct adapter_value *values);
 
-    /* Whether it can speak so, and how it is told. It clamps nothing: what is beyond its range it cannot.
+    /* Whether it can speak so, and how it is told. It clamps nothing: what is beyond its range it cannot,
+     * nor what would be as usual, rounded to what the provider counts in.
      * NULL: no pitch and no volume, and each rate, if it has ADAPTER_SPEED. */
     bool (*express)(const struct adapter_call *call, enum voice_pack_param param, double value,
                     struct adapter_expression *out);

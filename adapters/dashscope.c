@@ -215,7 +215,8 @@ static int check_length(struct adapter_call *call, const struct dashscope_model 
                           model->characters_max);
 }
 
-/* CosyVoice takes factors, and a volume of which half is usual. Qwen's voices speak as they do. */
+/* CosyVoice takes factors, and a volume of which half is usual, in whole numbers: what rounds to that half
+ * would be none. Qwen's voices speak as they do. */
 static bool express(const struct adapter_call *call, enum voice_pack_param param, double value,
                     struct adapter_expression *out)
 {
@@ -223,13 +224,11 @@ static bool express(const struct adapter_call *call, enum voice_pack_param param
         return false;
     if (param == VOICE_PACK_RATE)
         return value >= 0.5 && value <= 2;
-    if (param == VOICE_PACK_PITCH)
-        *out =
-            (struct adapter_expression){ DASHSCOPE_PITCH, arena_printf(call->arena, "%g", 1 + value / 100) };
-    else
-        *out = (struct adapter_expression){ DASHSCOPE_VOLUME,
-                                            arena_printf(call->arena, "%.0f", 50 + value / 2) };
-    return true;
+    bool is_pitch = param == VOICE_PACK_PITCH;
+    out->param = is_pitch ? DASHSCOPE_PITCH : DASHSCOPE_VOLUME;
+    out->text = is_pitch ? arena_printf(call->arena, "%g", 1 + value / 100)
+                         : arena_printf(call->arena, "%.0f", 50 + value / 2);
+    return strcmp(out->text, is_pitch ? "1" : "50") != 0 || voice_pack_is_usual(param, value);
 }
 
 static int check(struct adapter_call *call, struct adapter_fault *fault)

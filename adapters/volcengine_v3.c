@@ -13,6 +13,8 @@
 #include "core/json/scan.h"
 #include "core/json/writer.h"
 
+#include <stdlib.h>
+
 enum { CODE_AUDIO = 0, CODE_END = 20000000, ADDITIONS_BYTES = 64 * 1024 };
 
 struct state {
@@ -107,20 +109,22 @@ static int semitone_of(double factor)
     return n;
 }
 
-/* A loudness of which 0 is usual, and whole semitones: less than a half would be none. */
+/* A loudness and a speed of which 0 is usual, in whole percent, and whole semitones: less than a half would
+ * be none. */
 bool volcengine_v3_express(const struct adapter_call *call, enum voice_pack_param param, double value,
                            struct adapter_expression *out)
 {
+    bool is_usual = voice_pack_is_usual(param, value);
     if (param == VOICE_PACK_RATE)
-        return value >= 0.5 && value <= 2;
+        return value >= 0.5 && value <= 2 && (speech_rate(value) != 0 || is_usual);
     if (param == VOICE_PACK_VOLUME) {
         *out =
             (struct adapter_expression){ VOLCENGINE_LOUDNESS_RATE, arena_printf(call->arena, "%.0f", value) };
-        return value >= -50;
+        return value >= -50 && (strtol(out->text, NULL, 10) != 0 || is_usual);
     }
     int semitones = semitone_of(1 + value / 100);
     *out = (struct adapter_expression){ VOLCENGINE_PITCH, arena_printf(call->arena, "%d", semitones) };
-    return semitones != 0 || voice_pack_is_usual(param, value);
+    return semitones != 0 || is_usual;
 }
 
 static void write_audio(struct json_writer *w, const struct adapter_call *call)
