@@ -325,6 +325,18 @@ def test_when_all_are_saturated_the_caller_is_told_how_long(gateway, mount):
     assert skipped(event) == {"a": "pool_saturated", "b": "pool_saturated"}
 
 
+def test_a_429_that_does_not_say_how_long_saturates_for_fifteen_seconds(gateway):
+    name = use_speech(gateway, slots("a", 10))
+    gateway.script(name, "k-a", answer(429, "{}"))
+    begun = time.monotonic()
+    assert gateway.say(name).status == 503  # it was asked, and says so
+    reply = gateway.say(name)
+    passed_s = time.monotonic() - begun
+    wait_s = int(reply.headers["retry-after"])
+    assert 0 < wait_s <= 15 and wait_s >= 15 - passed_s, reply
+    assert_saturated(gateway, reply, "/v1", name, 1, str(wait_s))
+
+
 def test_one_key_of_several_does_not_mark_the_pool(gateway):
     name = use_speech(gateway, slots("a", 10, "k1", "k2"), slots("b", 10))
     gateway.script(name, "k1", answer(429, "{}"))
