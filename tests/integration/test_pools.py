@@ -1,22 +1,6 @@
 """maxConcurrency: an upstream has in hand what it may, and no more. One instance, which counts in its own memory;
 test_pools_shared.py has two of them and a Redis.
-
-The scenarios of seed 002, by name:
-
-  U2  AE1, several apps of ten share fifty     test_ae1_fifty_at_once_are_spread_evenly
-      a full one is passed over                test_a_full_upstream_is_passed_over
-      all full: at once, with context          test_when_all_are_full_it_is_said_at_once
-      the slot comes back, however it ends     test_a_slot_comes_back_however_its_request_ends
-      one upstream, not full: as before        test_one_upstream_that_is_not_full_is_asked_as_before
-  U3  AE3, 429s: others are asked meanwhile    test_ae3_after_a_429_others_are_asked_for_a_while
-      and afterwards it is asked again         the same
-      other failures mark nothing              test_other_failures_do_not_mark
-      all marked: at once                      test_when_all_are_saturated_the_caller_is_told_how_long
-  U4  gauges of several apps, with labels      test_gauges_say_what_is_in_hand
-      failed reads say nothing                 test_pools_shared.py
-      read once per interval, not per look     tests/unit/test_telemetry.c: cells; the shipper reads
-      counters                                 test_ae3_…, test_when_all_are_full_…
-  U1  the ledger                               tests/unit/test_pools.c
+Which scenario of the specification is tested where stands in tests/README.md.
 """
 
 import os
