@@ -134,8 +134,9 @@ static const struct field default_fields[] = {
                     "How long connecting may take, with TLS."),
     DEFAULT_TIMEOUT("streamIdleTimeoutMs", stream_idle_timeout_ms, "120000",
                     "How long an upstream may be silent after its first byte of content."),
-    DEFAULT_TIMEOUT("clientStallTimeoutMs", client_stall_timeout_ms, "60000",
-                    "How long a client may take nothing of its reply; each byte that it takes begins it anew."),
+    DEFAULT_TIMEOUT(
+        "clientStallTimeoutMs", client_stall_timeout_ms, "60000",
+        "How long a client may take nothing of its reply; each byte that it takes begins it anew."),
     { .name = "fallbackHttpCodes",
       .kind = FIELD_CODES,
       .min = STATUS_MIN,
