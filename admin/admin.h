@@ -54,6 +54,7 @@ struct admin_turn {
     struct reply reply;
     const char *actor; /* "token", or the e-mail address; arena memory */
     const char *name;  /* what stands for the "*" of the route's path; arena memory */
+    bool is_write;     /* it would change something */
     bool is_dry_run;
 };
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "admin/write_event.h"
 #include "core/json/scan.h"
 #include "core/json/writer.h"
 #include "core/log/log.h"
@@ -10,8 +11,16 @@ enum { DETAILS_BYTES = 256 * 1024, LIMIT_MAX = 1000 };
 
 static const char NO_VERSION[] = "none"; /* which no version is */
 
+/* Before the reply: who has read it finds it counted. */
+static void count(struct admin_turn *turn, int status)
+{
+    if (turn->is_write && !turn->is_dry_run)
+        write_event_count(turn, status);
+}
+
 void admin_reply(struct admin_turn *turn, int status, struct span body, const char *version)
 {
+    count(turn, status);
     reply_start(&turn->reply, status, span_cstr("application/json"), (int64_t)body.len);
     if (version != NULL)
         reply_header(&turn->reply, "ETag", span_cstr(arena_printf(turn->request.arena, "\"%s\"", version)));
@@ -38,6 +47,7 @@ void admin_reply_version(struct admin_turn *turn, const char *version)
 
 void admin_fail(struct admin_turn *turn, const struct failure *failure)
 {
+    count(turn, failure_status(failure, ERROR_FORM_CODED));
     reply_failure(&turn->reply, failure, ERROR_FORM_CODED);
 }
 

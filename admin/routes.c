@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "admin/answer.h"
-#include "admin/write_event.h"
 
 static const char mount[] = "/api/admin";
 
@@ -82,12 +81,11 @@ static bool read_dry_run(struct admin_turn *turn, const struct route *route)
 static void serve(struct admin_turn *turn, const struct route *route, const char *path, struct span name)
 {
     turn->name = arena_span(turn->request.arena, name);
+    turn->is_write = strcmp(route->method, "GET") != 0;
     if (!admin_may(turn->actor, route->action, path))
         admin_fail(turn, &(struct failure){ .kind = FAILURE_FORBIDDEN });
     else if (read_dry_run(turn, route))
         route->serve(turn);
-    if (strcmp(route->method, "GET") != 0 && !turn->is_dry_run && turn->reply.is_started)
-        write_event_count(turn, turn->reply.status);
 }
 
 const char *admin_api_path(const struct admin_turn *turn)

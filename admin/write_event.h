@@ -19,7 +19,7 @@ int write_event_prepare_spool(const struct admin_settings *settings, struct spoo
 /* A change is in force: appends its event. One that is dropped is counted and logged. */
 void write_event_append(struct admin_turn *turn, const struct admin_change *change, const char *version);
 
-/* A request that would change something was answered with this status. */
+/* A request that would change something is answered with this status. */
 void write_event_count(struct admin_turn *turn, int status);
 
 #endif
