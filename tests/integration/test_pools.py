@@ -17,7 +17,7 @@ from pools import (
     SPOKEN, app_id, assert_saturated, counter, fresh, hold, leave, pool_of, skipped, slots, spoken_by, tried, use_speech
 )
 from processes import wait_until
-from scripts import answer, close, data, flood, hang, head, pause
+from scripts import JSON, answer, close, data, flood, hang, head, pause
 from speech import MP3, audio
 from tree import Tree, hostile, model, speaker
 
@@ -266,6 +266,24 @@ def test_ae3_after_a_429_others_are_asked_for_a_while(gateway):
     wait_until(lambda: tried(gateway.event(gateway.say(name))) == ["a"], "it is asked again", 15)
     assert time.monotonic() - marked_at >= 1.9
     assert counter(gateway, "saturation_marked", app_id(name, "a")) == before + 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        answer(200, '{"code":3003,"message":"concurrency exceeded"}', JSON),
+        answer(403, '{"code":3001,"message":"quota exceeded for types: concurrency"}', JSON),
+    ],
+    ids=["code", "words"],
+)
+def test_a_providers_own_word_for_too_many_at_once_marks_too(gateway, refusal):
+    name = fresh("say")
+    app = {"adapterParams": {"appid": fresh("app")}, "maxConcurrency": 10}
+    gateway.use(Tree(speech=[speaker(name, "volcengine", hostile("u", "k", **app))]))
+    gateway.upstream.bind(f"Bearer;{gateway.keys.plaintext(name, 'k')}", refusal)
+    first, second = gateway.event(gateway.say(name)), gateway.event(gateway.say(name))
+    assert (tried(first), first["attempts"][0]["verdict"]) == (["u"], "rate")
+    assert (tried(second), skipped(second)) == ([], {"u": "pool_saturated"})
 
 
 @pytest.mark.parametrize(

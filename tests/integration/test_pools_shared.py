@@ -110,6 +110,7 @@ def test_a_slot_of_a_killed_worker_is_back_when_its_lease_has_lapsed(plane):
     (busy,) = [worker["pid"] for worker in first.status()["workers"] if worker["stage"] == "waiting"]
     os.kill(busy, signal.SIGKILL)
     killed_at = time.monotonic()
+    assert 0 < lapses_in_ms(plane, name, "a") <= LEASE_S * 1000, "nobody prolongs it any more"
     first.script(name, "k-a", SPOKEN)
     assert second.say(name).status == 503
     wait_until(lambda: second.say(name).status == 200, "the slot is back", LEASE_S + SLACK_S)
@@ -118,6 +119,14 @@ def test_a_slot_of_a_killed_worker_is_back_when_its_lease_has_lapsed(plane):
     call.close()
     first.event(call)
     first.router.new_log_text()  # that it died is no news
+
+
+def lapses_in_ms(plane, name, upstream):
+    """When the one lease of this pool lapses, by Redis' clock."""
+    (key,) = [one for one in plane.redis.command("KEYS", "*:leases") if f'["{name}","id","{upstream}"]' in one]
+    (_, lapses_at) = plane.redis.command("ZRANGE", key, 0, -1, "WITHSCORES")
+    seconds, microseconds = map(int, plane.redis.command("TIME"))
+    return int(float(lapses_at)) - seconds * 1000 - microseconds // 1000
 
 
 def test_first_come_first_served_over_two_instances(plane):
