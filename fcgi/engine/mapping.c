@@ -266,7 +266,7 @@ void scoreboard_release_body(struct scoreboard_record *record)
     atomic_store_explicit(&record->body_bytes, 0, memory_order_release);
 }
 
-enum { SHARE_CLAIMED = 1, SHARE_TRIES = 20, SHARE_PAUSE_NS = 20 * 1000 };
+enum { SHARE_CLAIMED = 1, SHARE_PAUSE_US = 20, SHARE_PAUSES_MAX = 50, SHARE_PATIENCE_MS = 1000 };
 
 static unsigned count_shares(const struct mapping *mapping, const struct scoreboard_record *but,
                              uint64_t share)
@@ -286,9 +286,10 @@ bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_reco
                            unsigned limit)
 {
     uint64_t held = model & ~(uint64_t)SHARE_CLAIMED, claimed = model | SHARE_CLAIMED;
-    long place = (long)getpid();
+    unsigned place = (unsigned)getpid();
+    uint64_t end_us = clock_monotonic_us() + SHARE_PATIENCE_MS * US_PER_MS;
 
-    for (int i = 1; i <= SHARE_TRIES; i++) {
+    for (unsigned i = 1;; i++) {
         atomic_store(&record->share, claimed);
         unsigned n_claimed = count_shares(mapping, record, claimed);
         unsigned n_held = count_shares(mapping, record, held);
@@ -297,11 +298,11 @@ bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_reco
             return true;
         }
         scoreboard_release_share(record);
-        if (n_held >= limit)
+        if (n_held >= limit || clock_monotonic_us() >= end_us)
             return false;
-        nanosleep(&(struct timespec){ .tv_nsec = SHARE_PAUSE_NS * (i + place * i % 17) }, NULL);
+        unsigned pauses = (i < SHARE_PAUSES_MAX ? i : SHARE_PAUSES_MAX) + place * i % 17;
+        nanosleep(&(struct timespec){ .tv_nsec = SHARE_PAUSE_US * 1000L * pauses }, NULL);
     }
-    return false;
 }
 
 void scoreboard_release_share(struct scoreboard_record *record)

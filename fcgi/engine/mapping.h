@@ -173,7 +173,8 @@ void scoreboard_release_body(struct scoreboard_record *record);
 
 /* Takes a worker's share of `model` (a memo_fact, or another hash): false if `limit`
  * workers have one. Again, what is taken is what the records say. Of those that ask for
- * the last ones at the same time, as many get one as there are. */
+ * the last ones at the same time, as many get one as there are, unless one of them is kept from
+ * the processor for a second while it asks. */
 bool scoreboard_take_share(const struct mapping *mapping, struct scoreboard_record *record, uint64_t model,
                            unsigned limit);
 void scoreboard_release_share(struct scoreboard_record *record);
