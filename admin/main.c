@@ -119,7 +119,7 @@ static int run_shipper(struct engine_process *process)
 }
 
 static const struct engine_role roles[] = {
-    { "shipper", run_shipper, false },
+    { .name = "shipper", .run = run_shipper },
 };
 
 static const struct engine_program program = {

@@ -206,8 +206,12 @@ void keeper_serve(struct engine_process *process, const struct router_shared *sh
         if (engine_take_hangup())
             source = RELOAD_SIGNAL;
         uint64_t due_us = looked_us + wait_ms[source] * US_PER_MS;
-        if (clock_monotonic_us() >= due_us) {
+        uint64_t now = clock_monotonic_us();
+        if (now >= due_us) {
             look(&k, source);
+            if (source == RELOAD_SIGNAL ||
+                looked_us == 0) /* a SIGHUP may have been a keeper's before this one */
+                atomic_store_explicit(&process->mapping->keeper.followed_us, now, memory_order_release);
             source = RELOAD_TTL;
             looked_us = clock_monotonic_us();
             due_us = looked_us + LOOK_MS * US_PER_MS;

@@ -324,9 +324,9 @@ static int run_shipper(struct engine_process *process)
 }
 
 static const struct engine_role roles[] = {
-    { "keeper", run_keeper, false },
-    { "overflow", run_overflow, true },
-    { "shipper", run_shipper, false },
+    { .name = "keeper", .run = run_keeper, .follows_hangups = true },
+    { .name = "overflow", .run = run_overflow, .has_listeners = true },
+    { .name = "shipper", .run = run_shipper },
 };
 
 static const struct engine_program program = {

@@ -56,6 +56,7 @@ struct engine_role {
     const char *name;                           /* "keeper" */
     int (*run)(struct engine_process *process); /* returns when engine_is_stopping(); its exit code */
     bool has_listeners;                         /* process->listener and ->health are open in it */
+    bool follows_hangups;                       /* and says so in mapping->keeper.followed_us */
 };
 
 struct engine_program {
@@ -83,7 +84,8 @@ struct engine_program {
 };
 
 /* Runs the program until it is told to end: SIGTERM drains, SIGINT and SIGQUIT
- * end at once, SIGHUP is passed to the roles, SIGUSR2 makes the process the program
+ * end at once, SIGHUP is passed to the roles (a supervisor hears when the one that
+ * follows it has done so, or seems not to), SIGUSR2 makes the process the program
  * that is now where it was started from. Returns the exit code: 0, or 1 with the
  * reason in the log. */
 int engine_run(const struct engine_program *program, const struct engine_settings *settings);

@@ -22,7 +22,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 11,
+    MAPPING_LAYOUT = 12,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 
@@ -98,6 +98,8 @@ struct tree_in_force {
 /* The keeper's view of the store. */
 struct keeper_view {
     _Atomic uint64_t checked_us; /* monotonic; of the last look */
+    /* Monotonic: SIGHUPs sent before this have been followed, as far as the store let them be. */
+    _Atomic uint64_t followed_us;
     _Atomic uint32_t is_store_ok;
     _Atomic uint32_t is_refused;              /* the store holds a configuration that was refused */
     _Atomic uint32_t has_database, has_redis; /* what the store stands on */

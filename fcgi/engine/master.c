@@ -23,7 +23,8 @@
 
 enum {
     KILL_AFTER_US = 1000 * 1000, /* from SIGQUIT to SIGKILL */
-    READY_LOOK_US = 20 * 1000,   /* at workers that begin */
+    READY_LOOK_US = 20 * 1000,   /* at workers that begin, and at what a SIGHUP has led to */
+    FOLLOW_US = 5 * 1000 * 1000, /* until a SIGHUP that nobody follows holds up no supervisor */
 };
 
 /* --- phases --- */
@@ -76,6 +77,34 @@ static void lose_patience(struct master *m)
 
 /* --- the loop --- */
 
+/* The time comes first: what is followed later than that is this one. */
+static void hang_up(struct master *m)
+{
+    notify_reloading();
+    m->is_ready_told = false;
+    for (size_t i = 0; i < m->program->n_roles; i++) {
+        if (m->program->roles[i].follows_hangups)
+            m->hangup_us = clock_monotonic_us();
+    }
+    children_signal(m, SIGHUP, false);
+}
+
+/* Whether what SIGHUP asked for is in force, or is not waited for any more. */
+static bool is_hangup_over(struct master *m, uint64_t now)
+{
+    if (m->hangup_us == 0)
+        return true;
+    if (atomic_load_explicit(&m->mapping->keeper.followed_us, memory_order_acquire) < m->hangup_us) {
+        if (now - m->hangup_us < FOLLOW_US)
+            return false;
+        log_line(LOG_WARN, "reload_late",
+                 "the store has not been read for %d s; the configuration before stays in force",
+                 FOLLOW_US / (1000 * 1000));
+    }
+    m->hangup_us = 0;
+    return true;
+}
+
 static void take_signals(struct master *m)
 {
     struct signalfd_siginfo info;
@@ -89,9 +118,7 @@ static void take_signals(struct master *m)
             end_now(m);
             break;
         case SIGHUP:
-            notify_reloading();
-            m->is_ready_told = false;
-            children_signal(m, SIGHUP, false);
+            hang_up(m);
             break;
         case SIGUSR2:
             upgrade_begin(m);
@@ -107,7 +134,8 @@ static void tell_supervisor(struct master *m)
 {
     uint64_t now = clock_monotonic_us();
 
-    if (m->phase == RUNNING && m->check == 0 && !m->is_ready_told && children_serve(m)) {
+    if (m->phase == RUNNING && m->check == 0 && !m->is_ready_told && is_hangup_over(m, now) &&
+        children_serve(m)) {
         m->is_ready_told = true;
         notify_send("READY=1");
     }

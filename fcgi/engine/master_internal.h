@@ -51,6 +51,7 @@ struct master {
     int need;               /* eventfd: the overflow process found somebody waiting */
     struct pool pool;
     bool is_ready_told;      /* the supervisor knows that we serve */
+    uint64_t hangup_us;      /* monotonic: the last SIGHUP; 0: it is followed, or there was none */
     uint64_t watchdog_us;    /* how often it wants to hear of us; 0: never */
     uint64_t watchdog_at_us; /* when it is to hear next */
     uint64_t start_at_us;    /* no child is started before: a fork has failed */

@@ -1,6 +1,7 @@
 """What the systemd units promise, shown without systemd: the protocol of readiness and watchdog, and
 the filter of system calls."""
 
+import json
 import os
 import re
 import shutil
@@ -88,8 +89,9 @@ def states(supervisor):
 
 
 def test_a_supervisor_is_told_when_it_serves_reloads_and_stops(gateway, supervisor):
-    reloads = supervisor.said("RELOADING=1")  # `use` has sent SIGHUP
-    assert states(supervisor)[:3] == ["READY=1", "RELOADING=1", "READY=1"]
+    # `use` has sent SIGHUP
+    wait_until(lambda: states(supervisor) == ["READY=1", "RELOADING=1", "READY=1"], "it is told of the reload")
+    reloads = supervisor.said("RELOADING=1")
     assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", reloads[0])
     gateway.router.stop()
     assert states(supervisor)[-1] == "STOPPING=1"
@@ -97,12 +99,52 @@ def test_a_supervisor_is_told_when_it_serves_reloads_and_stops(gateway, supervis
 
 def test_a_supervisor_is_told_of_an_upgrade_and_of_one_that_is_refused(gateway, supervisor):
     gateway.upgrade("0.1.1")
-    wait_until(lambda: states(supervisor)[3:] == ["RELOADING=1", "READY=1"], "it is told of the upgrade")
+    wait_until(lambda: states(supervisor)[3:] == ["RELOADING=1", "READY=1"], "it is told of the upgrade", 30)
     put(gateway.program, b"#!/bin/sh\nexit 3\n")
     gateway.signal_upgrade()
     gateway.wait_refused()
-    wait_until(lambda: states(supervisor)[5:] == ["RELOADING=1", "READY=1"], "it is told of the refusal")
+    wait_until(lambda: states(supervisor)[5:] == ["RELOADING=1", "READY=1"], "it is told of the refusal", 30)
     assert gateway.chat("m").status == 200
+
+
+def begin_reload_that_nobody_follows(gateway, supervisor):
+    """The keeper, which stands still."""
+    wait_until(lambda: states(supervisor)[2:] == ["READY=1"], "the reload of `use` is over")
+    keeper = gateway.process_of("keeper")
+    os.kill(keeper, signal.SIGSTOP)
+    gateway.write_entry("DEFAULT_CHAT_MODEL", json.dumps("m"))
+    gateway.reload()
+    wait_until(lambda: states(supervisor)[3:] == ["RELOADING=1"], "it is told that the reload has begun")
+    return keeper
+
+
+def test_a_supervisor_hears_that_a_reload_is_over_when_the_change_is_in_force(gateway, supervisor):
+    assert gateway.chat("auto").status == 503, "there is no default model yet"
+    keeper = begin_reload_that_nobody_follows(gateway, supervisor)
+    time.sleep(1)
+    assert states(supervisor)[4:] == []
+    os.kill(keeper, signal.SIGCONT)
+    wait_until(lambda: states(supervisor)[4:] == ["READY=1"], "it is told that the reload is over")
+    assert gateway.chat("auto").status == 200
+    assert not gateway.log_lines("reload_late")
+
+
+def test_a_keeper_that_stands_still_holds_no_supervisor_up(gateway, supervisor):
+    begun = time.monotonic()
+    keeper = begin_reload_that_nobody_follows(gateway, supervisor)
+    wait_until(lambda: states(supervisor)[4:] == ["READY=1"], "it is not waited for any more", 30)
+    assert time.monotonic() - begun >= 5
+    assert len(gateway.log_lines("reload_late")) == 1
+    os.kill(keeper, signal.SIGCONT)
+    wait_until(lambda: gateway.chat("auto").status == 200, "the change is in force all the same")
+
+
+def test_a_keeper_that_is_replaced_meanwhile_has_followed(gateway, supervisor):
+    keeper = begin_reload_that_nobody_follows(gateway, supervisor)
+    os.kill(keeper, signal.SIGKILL)
+    wait_until(lambda: states(supervisor)[4:] == ["READY=1"], "it is told that the reload is over", 30)
+    assert gateway.chat("auto").status == 200
+    assert not gateway.log_lines("reload_late")
 
 
 def test_it_is_not_ready_before_a_worker_serves(start_gateway, supervisor):

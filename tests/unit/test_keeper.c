@@ -315,6 +315,41 @@ START_TEST(a_hangup_publishes_what_is_there_again)
 }
 END_TEST
 
+static uint64_t expect_followed(uint64_t since_us)
+{
+    uint64_t ends_us = clock_monotonic_us() + 5 * US_PER_S;
+    while (mapping->keeper.followed_us < since_us) {
+        ck_assert_msg(clock_monotonic_us() < ends_us, "followed at %lu, expected at %lu or later",
+                      (unsigned long)mapping->keeper.followed_us, (unsigned long)since_us);
+        sleep_ms(2);
+    }
+    return mapping->keeper.followed_us;
+}
+
+START_TEST(a_hangup_is_followed_when_what_is_there_is_in_force_and_also_when_the_store_is_away)
+{
+    uint64_t hangup_us = clock_monotonic_us();
+    start();
+    uint64_t followed_us = expect_followed(hangup_us); /* by the first look */
+    ck_assert_uint_eq(mapping->generation, 1);
+    wait_for_a_look();
+    ck_assert_uint_eq(mapping->keeper.followed_us, followed_us); /* not by another look */
+
+    script->version = 2;
+    hangup_us = clock_monotonic_us();
+    kill(keeper, SIGHUP);
+    expect_followed(hangup_us);
+    ck_assert_str_eq(version_in_force(), "v2");
+
+    script->is_down = true;
+    script->version = 3;
+    hangup_us = clock_monotonic_us();
+    kill(keeper, SIGHUP);
+    expect_followed(hangup_us);
+    ck_assert_str_eq(version_in_force(), "v2");
+}
+END_TEST
+
 START_TEST(while_the_store_is_away_the_last_configuration_stays_in_force)
 {
     start();
@@ -432,6 +467,7 @@ int main(void)
     tcase_add_test(tests, news_without_a_change_costs_a_look_and_changes_nothing);
     tcase_add_test(tests, another_entry_comes_into_force_and_the_tree_stays_since_when_it_came);
     tcase_add_test(tests, a_hangup_publishes_what_is_there_again);
+    tcase_add_test(tests, a_hangup_is_followed_when_what_is_there_is_in_force_and_also_when_the_store_is_away);
     tcase_add_test(tests, while_the_store_is_away_the_last_configuration_stays_in_force);
     tcase_add_test(tests, a_store_that_was_away_and_has_the_same_values_changes_nothing);
     tcase_add_test(tests, a_start_without_a_store_heals);
