@@ -297,7 +297,7 @@ install: $(PROGRAMS) ## programs, manual pages, units, examples and dashboards, 
 	chmod 644 $(patsubst %,$(DESTDIR)$(UNIT_DIR)/%,$(notdir $(UNITS)))
 	install -d $(DESTDIR)$(DOC_DIR)/examples
 	install -m 644 admin/RUNBOOK.md $(DESTDIR)$(DOC_DIR)/
-	install -m 644 $(FRONT_ENDS) $(DESTDIR)$(DOC_DIR)/examples/
+	install -m 644 $(FRONT_ENDS) lighttpd/README.md $(DESTDIR)$(DOC_DIR)/examples/
 	for file in $(GRAFANA); do \
 		install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/llm-router/$${file#admin/} || exit 1; \
 	done

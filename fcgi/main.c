@@ -150,6 +150,16 @@ static int prepare_export(struct error *e)
     return r;
 }
 
+/* Without a token there is less to read for administrators, and callers are served. */
+static void prepare_admins(void)
+{
+    struct error e;
+    if (admins_read(settings.admin_token_file, settings.admin_emails, &settings.admins, &e) == 0)
+        return;
+    log_line(LOG_WARN, "admin_token_unusable", "%s; no token makes an administrator", e.text);
+    settings.admins = (struct admins){ .emails = settings.admin_emails };
+}
+
 static int init_master(struct engine_process *process, struct error *e)
 {
     int r = envelope_keys_from_environment(&shared.keys, e);
@@ -170,6 +180,7 @@ static int init_master(struct engine_process *process, struct error *e)
         return r;
     if (!settings.is_cgi) {
         prepare_tls();
+        prepare_admins();
         if ((r = prepare_export(e)) != 0)
             return r;
     }
@@ -366,10 +377,6 @@ static int read_access(void)
 
     if (address_list_read(settings.metrics_access_text, &settings.metrics_access, &e) != 0) {
         fprintf(stderr, "llm-router: --metrics-access: %s\n", e.text);
-        return -1;
-    }
-    if (admins_read(settings.admin_token_file, settings.admin_emails, &settings.admins, &e) != 0) {
-        fprintf(stderr, "llm-router: --admin-token-file: %s\n", e.text);
         return -1;
     }
     return 0;

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import threading
@@ -11,11 +12,11 @@ import pytest
 
 import chat
 from front_ends import WEB_SERVERS
-from processes import Process, program, wait_until
+from processes import ROOT, Process, program, wait_until
 from scripts import answer, data, hang, head, pause
 from test_process import _child_with_connection_to
 from tree import Tree, hostile, model
-from web_servers import CALLER, REWRITTEN
+from web_servers import CALLER, REWRITTEN, SHIPPED
 
 NOTICED_S = 0.4  # 200 ms are promised
 BEAT_MS = 300
@@ -224,3 +225,24 @@ def test_of_several_instances_one_that_is_dead_costs_nobody_a_request(start_gate
 
 def _has_served(gateway):
     return any(path.stat().st_size > 0 for path in (gateway.folder / "state-2" / "spool").glob("*.jsonl"))
+
+
+# What the packages bring
+
+SERVERS_OWN = {"bind", "port", "document-root", "compat-module-load", "modules", "tag", "max-connections", "max-fds", "max-read-idle"}
+
+
+def lighttpd_settings(path):
+    """server.*, and what is said of sockets: each name with its values."""
+    text = "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
+    found = re.findall(r'^ *server\.([a-z-]+) *:?= *(.*)$|"([a-z-]+)" => ("[a-z]+"|\d+)', text, re.MULTILINE)
+    rows = {(server or member, value or word) for server, value, member, word in found}
+    return {name: {value for key, value in rows if key == name} for name, _ in rows}
+
+
+@pytest.mark.parametrize("name", ["90-llm-router.conf", "90-llm-router-admin.conf"])
+def test_what_the_packages_set_for_lighttpd_is_what_is_tested(name):
+    tested = lighttpd_settings(SHIPPED / "lighttpd.conf")
+    wanted = {key: values for key, values in tested.items() if key not in SERVERS_OWN}
+    assert {"max-request-size", "max-request-field-size", "tcp-fin-propagate"} <= wanted.keys()
+    assert lighttpd_settings(ROOT / "debian" / "lighttpd" / name) == wanted
