@@ -4,6 +4,7 @@ import fcntl
 import functools
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -174,6 +175,14 @@ def start_gateway(tmp_path, base_urls, upstream):
     yield start
     for gateway in started:
         gateway.stop()
+
+
+@pytest.fixture
+def is_over():
+    """Ends what scripts hold open until it is set; also when the test fails."""
+    event = threading.Event()
+    yield event
+    event.set()
 
 
 @pytest.fixture(scope="session")

@@ -103,6 +103,19 @@ def until(event):
     return step
 
 
+def data_until(event, payload, every_s=1.0):
+    """The same data now and then, at first at once, until the test sets this threading.Event."""
+
+    async def step(exchange):
+        while not event.is_set():
+            await exchange.send_content(payload.encode())
+            begun = time.monotonic()
+            while not event.is_set() and time.monotonic() < begun + every_s:
+                await exchange.pause(0.1)
+
+    return step
+
+
 def hang():
     """Silence until the peer leaves."""
     return pause(HANG_LIMIT_S)

@@ -4,7 +4,6 @@ processes share, and workers of a master that was killed."""
 import secrets
 import signal
 import subprocess
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,7 +14,7 @@ from load import Ask, Front, open_loop
 from processes import BUILD, ROOT, program, wait_until
 from scripts import answer, data, end, head, until
 from tree import Tree, hostile, model
-from upgradable import OTHER_LAYOUT, UpgradableGateway, build
+from upgradable import OTHER_LAYOUT, UpgradableGateway, begin_streams, build, expect_whole
 
 STREAMS = 20
 SPOOL_BYTES = 512 * 1024  # eight segments of 64 KiB
@@ -35,14 +34,6 @@ def other_layout():
 
 
 @pytest.fixture
-def is_over():
-    """Ends the streams of the model "slow"; also when the test fails."""
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-@pytest.fixture
 def start(start_gateway, receiver, is_over):
     def start(workers):
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
@@ -54,19 +45,6 @@ def start(start_gateway, receiver, is_over):
         return gateway
 
     return start
-
-
-def begin_streams(gateway, n):
-    calls = [gateway.begin("slow", stream=True) for _ in range(n)]
-    for call in calls:
-        call.read_until("w2")
-    return calls
-
-
-def expect_whole(calls):
-    for call in calls:
-        reply = call.reply()
-        assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
 
 
 def fill_until_passed(gateway):

@@ -12,14 +12,14 @@ import pytest
 import chat
 from administrator import Admin, ask_directly
 from front_ends import ActivatedGateway, SpawnedGateway
-from load import Ask, Front, closed_loop, open_loop
+from load import Ask, Front, open_loop
 from processes import CAN_LOOK_INSIDE, wait_until
-from scripts import answer, data, end, hang, head, pause
+from scripts import answer, data, data_until, end, hang, head, pause
 from tree import Tree, hostile, model
-from upgradable import UpgradableGateway, build, put
+from upgradable import UpgradableGateway, begin_streams, build, expect_whole, put
 from upstream import SilentPort
 
-STREAMS = int(os.environ.get("UPGRADE_STREAMS", "200"))
+STREAMS = int(os.environ.get("UPGRADE_STREAMS", "50"))
 
 
 def paced(words, seconds):
@@ -48,27 +48,42 @@ def deaths(gateway):
     return gateway.log_lines("child_died")
 
 
-def test_streams_go_on_through_reload_upgrade_and_downgrade_and_nobody_is_refused(start):
+def streaming(gateway):
+    return {worker["pid"] for worker in gateway.status()["workers"] if worker["stage"] == "streaming"}
+
+
+def test_streams_go_on_through_reload_upgrade_and_downgrade_and_nobody_is_refused(start, is_over, record_property):
     gateway = start(workers=STREAMS + 10, flags=["--queue-timeout-ms", "20000"])
-    gateway.script("slow", "k2", paced(24, 12))
-    front = Front(gateway.caller_key, port=gateway.port)
+    words = data_until(is_over, chat.chunk({"content": "word "}))
+    gateway.script("slow", "k2", [head(), words, data(chat.FINISH), data(chat.DONE), end()])
     pid, started = gateway.router.pid, gateway.status()["generation"]
-    streams = closed_loop(front, [Ask("stream", "slow", stream=True)], STREAMS, count=STREAMS)
-    wait_until(
-        lambda: sum(w["stage"] == "streaming" for w in gateway.status()["workers"]) == STREAMS, "all stream", 60
-    )
-    short = open_loop(front, [Ask("plain", "m")], 20)
+    calls = begin_streams(gateway, STREAMS)
+    holders = streaming(gateway)
+    assert len(holders) == STREAMS
+
+    def assert_all_are_live(step):
+        at_upstream = [one for one in gateway.upstream.records if one.key == key and one.answered is None and one.closed is None]
+        counts = (len(holders & streaming(gateway)), len(at_upstream))
+        record_property(f"streams that are live after {step}, of {STREAMS}", counts[0])
+        assert counts == (STREAMS, STREAMS), f"of workers and at the upstream, after {step}"
+
+    key = gateway.keys.plaintext("slow", "k2")
+    short = open_loop(Front(gateway.caller_key, port=gateway.port), [Ask("plain", "m")], 20)
+    short.wait_begun()
     gateway.reload()
-    first = gateway.upgrade("0.1.1")
-    second = gateway.upgrade("0.1.0")
+    wait_until(lambda: gateway.status()["generation"] > started, "it has reloaded", 30)
+    assert_all_are_live("the reload")
+    old = gateway.upgrade("0.1.1", timeout=120)
+    assert_all_are_live("the upgrade")
+    old |= gateway.upgrade("0.1.0", timeout=120)
+    assert_all_are_live("the downgrade")
     others, _ = short.stop()
-    outcomes, _ = streams.result(120)
-    assert [outcome for outcome in outcomes if not outcome.is_served] == []
-    assert len(outcomes) == STREAMS
+    is_over.set()
+    expect_whole(calls)
     assert len(others) > 0 and [outcome for outcome in others if not outcome.is_served] == []
+    record_property("short requests meanwhile, all served", len(others))
     assert gateway.router.pid == pid and gateway.holder_of_lock() == pid
-    assert gateway.status()["generation"] > started
-    wait_until(lambda: not gateway.workers() & (first | second), "the old workers have ended", 30)
+    wait_until(lambda: not gateway.workers() & old, "the old workers have ended", 60)
     assert gateway.router.zombies() == [] and deaths(gateway) == []
 
 

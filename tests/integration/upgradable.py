@@ -6,6 +6,7 @@ import signal
 import struct
 from pathlib import Path
 
+import chat
 from gateway import Gateway
 from processes import count_descriptors, program, wait_until
 
@@ -28,6 +29,20 @@ def put(path, text):
     fresh.write_bytes(text)
     fresh.chmod(0o755)
     fresh.replace(path)
+
+
+def begin_streams(gateway, n):
+    """Of the model "slow", until each has begun."""
+    calls = [gateway.begin("slow", stream=True) for _ in range(n)]
+    for call in calls:
+        call.read_until("content")
+    return calls
+
+
+def expect_whole(calls):
+    for call in calls:
+        reply = call.reply()
+        assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
 
 
 class UpgradableGateway(Gateway):
