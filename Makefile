@@ -81,7 +81,8 @@ RUN_PACKAGES := $(BUILD_PACKAGES) lighttpd python3 curl ca-certificates \
 NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
 WEB_SERVER_PACKAGES := lighttpd-mod-openssl nginx apache2-bin caddy # and lighttpd
 TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NODE_PACKAGES) check \
-	chromium-headless-shell espeak-ng ffmpeg jq libfcgi-dev multiwatch procps prometheus python3-venv spawn-fcgi systemd
+	chromium-headless-shell espeak-ng ffmpeg jq libfcgi-dev multiwatch procps prometheus python3-venv spawn-fcgi strace \
+	systemd valgrind
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) libfcgi-dev wrk python3-cryptography
 BENCH_PEERS_PACKAGES := $(BENCH_PACKAGES) $(NODE_PACKAGES) nginx python3-venv

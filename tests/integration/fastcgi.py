@@ -70,10 +70,11 @@ def parse_cgi(stdout, is_whole):
 
 
 class FastCgiCall:
-    def __init__(self, path, params, timeout=10.0):
+    def __init__(self, path, params, timeout=10.0, body=None):
+        """With a body, the whole request leaves in one piece, as a web server sends it."""
         self.socket = connect(path, timeout)
         self.received = b""
-        self.socket.sendall(begin(params))
+        self.socket.sendall(begin(params) if body is None else whole_request(params, body))
 
     def send_body(self, body, is_end=True):
         for at in range(0, len(body), 65000):

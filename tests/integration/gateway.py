@@ -110,10 +110,13 @@ class Gateway:
         environment = self.environment() | self._router_environment
         limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
-            [*limit, *confinement(), *self._router_command(), *self._flags],
+            [*limit, *self._confinement(), *self._router_command(), *self._flags],
             {name: value for name, value in environment.items() if value is not None},
             self.folder / "llm-router.log",
         )
+
+    def _confinement(self):
+        return confinement()
 
     def _router_command(self):
         return [program("llm-router"), "--listen", f"unix:{self.socket}"]
