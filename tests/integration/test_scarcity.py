@@ -203,6 +203,7 @@ def assert_at_rest(pid):
 def test_a_worker_without_a_descriptor_leaves_callers_to_the_others(start_gateway):
     gateway = serve(start_gateway(tree(), workers=2))
     first = min(gateway.workers())
+    wait_idle(gateway, 2)
     with no_descriptors(first):
         for _ in range(20):
             assert gateway.chat("m").status == 200
@@ -224,6 +225,7 @@ def test_a_worker_without_a_descriptor_leaves_callers_to_the_others(start_gatewa
 def test_a_worker_that_cannot_connect_for_want_of_a_descriptor_says_so(start_gateway):
     """It can take the request, and no more."""
     gateway = serve(start_gateway(tree(), workers=1))
+    wait_idle(gateway, 1)
     with no_descriptors(*gateway.workers(), left=1):
         reply = gateway.chat("m")
         assert reply.status == 502, reply
@@ -395,6 +397,7 @@ def test_what_an_administrator_writes_to_a_full_disk_is_refused_whole(start_gate
 def test_a_full_run_directory_keeps_what_is_in_force_until_there_is_room(start_gateway):
     gateway = serve(start_gateway(tree(), kind=RunningOnSmallDisk, workers=2))
     workers = gateway.workers()
+    wait_until(lambda: len(list(gateway.run_dir.glob("snapshot.*"))) <= 2, "what is old is removed")
     with full(gateway.run_dir):
         gateway.write_entry("LLM_ROUTER_CONFIG", gateway.render(tree("later"))[0])
         wait_until(lambda: gateway.log_lines("configuration_not_published"), "it says so")

@@ -137,7 +137,7 @@ def told(record):
     return {name: value for name, value in record.headers.items() if name in ("traceparent", "tracestate", "baggage")}
 
 
-CALLERS = {"traceparent": HEADER, "tracestate": STATE, "baggage": "user=ada"}
+CALLERS = {"traceparent": HEADER, "tracestate": STATE, "baggage": "user=lovelace"}
 
 
 def test_an_upstream_is_told_nothing_unless_it_is_to_be(gateway):
@@ -150,7 +150,7 @@ def test_an_upstream_is_told_nothing_unless_it_is_to_be(gateway):
     assert len(records) == 3
     for record in records:
         assert not told(record)
-        for word in (TRACE, PARENT, "congo", "ada"):
+        for word in (TRACE, PARENT, "congo", "lovelace"):
             assert word not in record.raw_head.decode("latin-1")
 
 
@@ -261,7 +261,7 @@ def test_an_attempt_names_the_provider_as_the_tree_has_it(gateway):
 
 def test_an_attempt_at_speech_names_the_service_and_an_address_without_a_query(start_gateway, upstream):
     base = upstream.base_url("speak")
-    tree = Tree(speech=[speaker("say", "volcengine", elsewhere(f"{base}?secret=4711", "a", "k1", adapterParams={"appid": "1"}))])
+    tree = Tree(speech=[speaker("say", "volcengine", elsewhere(f"{base}?secret=of-the-query", "a", "k1", adapterParams={"appid": "1"}))])
     gateway = start_gateway(tree, workers=1)
     gateway.script("say", "k1", answer(500, "{}"))
     upstream.bind("", answer(500, "{}"))
@@ -269,7 +269,7 @@ def test_an_attempt_at_speech_names_the_service_and_an_address_without_a_query(s
     call.reply()
     (attempt,) = gateway.event(call)["attempts"]
     assert (attempt["provider"], attempt["url"]) == ("volcengine.tts", base)
-    assert b"4711" not in gateway.spool.read_bytes()
+    assert b"of-the-query" not in gateway.spool.read_bytes()
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "streamed"])
