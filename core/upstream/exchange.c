@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <openssl/ssl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,6 @@
 #include "core/upstream/wiping_alloc.h"
 
 enum {
-    HEADERS_MAX = 64,
     KEPT_CONNECTION_S = 30, /* providers close idle ones after a minute or so: do not meet them there */
     LINGER_MS = 100,        /* for the end of a reply whose last event has come */
     CONNECTIONS_KEPT = 16,
@@ -29,59 +27,18 @@ int exchange_init_master(struct error *e)
     return 0;
 }
 
-/* --- what libcurl waits for --- */
-
-/* libcurl says what it waits for, rather than being asked by a call that makes it look at each of
- * its sockets again: three system calls for a piece of a reply, not five. */
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *ignored)
-{
-    struct exchange_client *client = ctx;
-    unsigned i = 0;
-
-    (void)easy;
-    (void)ignored;
-    while (i < client->n_watched && client->watched[i].fd != fd)
-        i++;
-    if (what == CURL_POLL_REMOVE) {
-        if (i < client->n_watched)
-            client->watched[i] = client->watched[--client->n_watched];
-        return 0;
-    }
-    if (i == WATCHED_MAX)
-        return -1;
-    if (i == client->n_watched)
-        client->n_watched++;
-    client->watched[i] = (struct pollfd){
-        .fd = fd,
-        .events = (short)((what & CURL_POLL_IN ? POLLIN : 0) | (what & CURL_POLL_OUT ? POLLOUT : 0)),
-    };
-    return 0;
-}
-
-static int on_timer(CURLM *multi, long ms, void *ctx)
-{
-    struct exchange_client *client = ctx;
-    (void)multi;
-    client->timer_us = ms < 0 ? UINT64_MAX : clock_monotonic_us() + (uint64_t)ms * US_PER_MS;
-    return 0;
-}
-
 int exchange_open(struct trust *trust, struct exchange_client **out, struct error *e)
 {
     struct exchange_client *client = xcalloc(1, sizeof(*client));
     client->trust = trust;
     client->multi = curl_multi_init();
-    client->easy = curl_easy_init();
-    if (client->multi == NULL || client->easy == NULL) {
+    client->exchanges[0].easy = curl_easy_init();
+    if (client->multi == NULL || client->exchanges[0].easy == NULL) {
         exchange_close(client);
         return error_set(e, ERR_SYSTEM, "libcurl has no handle to give");
     }
-    client->timer_us = UINT64_MAX;
     curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
-    curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
-    curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-    curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+    exchange_watch(client);
     *out = client;
     return 0;
 }
@@ -90,38 +47,21 @@ void exchange_close(struct exchange_client *client)
 {
     if (client == NULL)
         return;
-    curl_easy_cleanup(client->easy);
+    for (unsigned i = 0; i < EXCHANGES_MAX; i++)
+        curl_easy_cleanup(client->exchanges[i].easy);
     curl_multi_cleanup(client->multi);
     free(client);
 }
 
-/* The state of the exchange that is running. */
-struct running {
-    CURL *easy;
-    const struct exchange_request *request;
-    const struct exchange_receiver *receiver;
-    struct exchange_result *result;
-    struct splice_cursor sent;
-    char *small_body; /* in one piece; NULL: it is read as it is sent */
-    char reason[EXCHANGE_HEADER_BYTES + 1];
-    uint64_t start_us;
-    uint64_t last_byte_us; /* on the clock less the receiver's time */
-    uint64_t look_us;      /* when the caller is looked for next */
-    uint64_t linger_until_us;
-    unsigned sends;
-    enum exchange_want want;
-    bool has_stopped; /* we ended it, so libcurl's error is ours */
-};
-
-/* The exchange's own time: the clock without what the receiver took. */
-static uint64_t own_now_us(const struct running *x)
+/* The exchange's own time: the clock without what receivers took. */
+static uint64_t own_now_us(const struct exchange *x)
 {
     return clock_monotonic_us() - x->result->receiver_us;
 }
 
 static size_t on_send(char *out, size_t size, size_t count, void *ctx)
 {
-    struct running *x = ctx;
+    struct exchange *x = ctx;
     size_t n = splice_read(x->request->body, &x->sent, out, size * count);
     x->result->bytes_out += n;
     return n;
@@ -130,7 +70,7 @@ static size_t on_send(char *out, size_t size, size_t count, void *ctx)
 /* A replay reads the body from its beginning. */
 static int on_seek(void *ctx, curl_off_t offset, int origin)
 {
-    struct running *x = ctx;
+    struct exchange *x = ctx;
     if (offset != 0 || origin != SEEK_SET)
         return CURL_SEEKFUNC_CANTSEEK;
     x->sent = (struct splice_cursor){ 0, 0 };
@@ -142,7 +82,7 @@ static int on_seek(void *ctx, curl_off_t offset, int origin)
  * connection will do, and on that it never re-sends. */
 static int on_connected(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
-    struct running *x = ctx;
+    struct exchange *x = ctx;
     (void)remote;
     (void)local;
     (void)remote_port;
@@ -157,7 +97,7 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
 /* Called before each lookup, and for addresses too, which need none. */
 static int on_lookup(void *resolver, void *reserved, void *ctx)
 {
-    const struct running *x = ctx;
+    const struct exchange *x = ctx;
     (void)resolver;
     (void)reserved;
     return resolver_is_address(x->request->url) || resolver_may_start() ? 0 : 1;
@@ -173,10 +113,16 @@ static CURLcode on_tls_context(CURL *easy, void *ctx, void *trust)
     return CURLE_OK;
 }
 
-static bool take_want(struct running *x, enum exchange_want want, uint64_t entered_us)
+void exchange_hold_clocks(struct exchange_client *client, uint64_t us)
+{
+    for (unsigned i = 0; i < client->n_running; i++)
+        client->running[i]->result->receiver_us += us;
+}
+
+static bool take_want(struct exchange *x, enum exchange_want want, uint64_t entered_us)
 {
     uint64_t now = clock_monotonic_us();
-    x->result->receiver_us += now - entered_us;
+    exchange_hold_clocks(x->client, now - entered_us);
     x->last_byte_us = own_now_us(x);
     if ((want == EXCHANGE_CONTENT || want == EXCHANGE_LINGER) && x->result->first_content_us == 0)
         x->result->first_content_us = entered_us - x->start_us;
@@ -214,7 +160,7 @@ static uint64_t time_of(CURL *easy, CURLINFO info)
     return us > 0 ? (uint64_t)us : 0;
 }
 
-static void measure(struct running *x)
+static void measure(struct exchange *x)
 {
     struct exchange_result *r = x->result;
     long connects = 0;
@@ -230,7 +176,7 @@ static void measure(struct running *x)
 }
 
 /* "HTTP/1.1 403 Out of call volume quota": libcurl keeps the number only. */
-static void keep_reason(struct running *x, struct span line)
+static void keep_reason(struct exchange *x, struct span line)
 {
     struct span rest = span_trim(line);
     for (int blanks = 0; blanks < 2; blanks++) {
@@ -247,7 +193,7 @@ static void keep_reason(struct running *x, struct span line)
 
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
 {
-    struct running *x = ctx;
+    struct exchange *x = ctx;
     size_t len = size * count;
     long status = 0;
 
@@ -256,8 +202,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     if (len > 2 || len == 0 || (line[0] != '\r' && line[0] != '\n'))
         return len; /* the empty line ends the head */
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status < 200)
-        return len; /* 100 Continue and the like */
+    if (status < 200 || x->want == EXCHANGE_LINGER)
+        return len; /* 100 Continue and the like; or it was cancelled a moment ago */
     struct exchange_head head = {
         .status = (int)status,
         .reason = span_cstr(x->reason),
@@ -277,7 +223,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
 
 static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
 {
-    struct running *x = ctx;
+    struct exchange *x = ctx;
     size_t len = size * count;
     uint64_t entered = clock_monotonic_us();
 
@@ -292,7 +238,7 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *ctx)
 
 /* libcurl sends a body that it has in one piece together with the head: one system
  * call and one packet less. */
-static void hand_over_small_body(struct running *x)
+static void hand_over_small_body(struct exchange *x)
 {
     const struct splice *body = x->request->body;
     size_t size = splice_size(body);
@@ -304,20 +250,20 @@ static void hand_over_small_body(struct running *x)
     curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->small_body);
 }
 
-static void prepare(struct running *x, struct curl_slist *headers, struct exchange_client *client)
+static void prepare(struct exchange *x)
 {
     CURL *easy = x->easy;
 
     curl_easy_reset(easy); /* keeps the connections: they belong to the multi handle */
-    client->detail[0] = '\0';
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->detail);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, x);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, x->detail);
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     if (x->request->body != NULL) {
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(x->request->body));
         hand_over_small_body(x);
     }
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, x->headers);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -334,7 +280,7 @@ static void prepare(struct running *x, struct curl_slist *headers, struct exchan
     curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); /* not the system's: `trust` is shared */
     curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls_context);
-    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client->trust);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, x->client->trust);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
@@ -349,29 +295,7 @@ static void prepare(struct running *x, struct curl_slist *headers, struct exchan
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, x);
 }
 
-/* The next deadline, on the exchange's own time, and what its passing means. */
-static uint64_t next_deadline(const struct running *x, enum exchange_end *means)
-{
-    const struct exchange_clocks *clocks = &x->request->clocks;
-
-    if (x->result->first_content_us > 0) {
-        *means = EXCHANGE_END_TIMEOUT_IDLE;
-        return x->last_byte_us + clocks->idle_ms * US_PER_MS;
-    }
-    uint64_t deadline = x->start_us + clocks->first_content_ms * US_PER_MS;
-    *means = EXCHANGE_END_TIMEOUT_FIRST_CONTENT;
-    if (x->sends == 0 && x->start_us + clocks->connect_ms * US_PER_MS < deadline) {
-        deadline = x->start_us + clocks->connect_ms * US_PER_MS;
-        *means = EXCHANGE_END_TIMEOUT_CONNECT;
-    }
-    if (clocks->chain_us < deadline) {
-        deadline = clocks->chain_us;
-        *means = EXCHANGE_END_TIMEOUT_CHAIN;
-    }
-    return deadline;
-}
-
-static enum exchange_end end_of(const struct running *x, CURLcode code)
+enum exchange_end exchange_end_of(const struct exchange *x, CURLcode code)
 {
     long cause = 0;
 
@@ -405,163 +329,92 @@ static enum exchange_end end_of(const struct running *x, CURLcode code)
     }
 }
 
-static int readiness_of(const struct pollfd *p)
+/* --- one exchange --- */
+
+/* The first header takes one away: libcurl would wait a second for "100 Continue". */
+static void list_headers(struct exchange *x)
 {
-    return (p->revents & (POLLIN | POLLHUP) ? CURL_CSELECT_IN : 0) |
-           (p->revents & POLLOUT ? CURL_CSELECT_OUT : 0) |
-           (p->revents & (POLLERR | POLLNVAL) ? CURL_CSELECT_ERR : 0);
-}
-
-/* Tells libcurl what is ready, of what was waited for. Its answer changes what is watched. */
-static CURLMcode act(struct exchange_client *client)
-{
-    struct pollfd ready[WATCHED_MAX];
-    unsigned n = 0;
-    CURLMcode r = CURLM_OK;
-    int running;
-
-    for (unsigned i = 0; i < client->n_watched; i++) {
-        if (client->watched[i].revents != 0)
-            ready[n++] = client->watched[i];
-        client->watched[i].revents = 0;
-    }
-    for (unsigned i = 0; i < n && r == CURLM_OK; i++)
-        r = curl_multi_socket_action(client->multi, ready[i].fd, readiness_of(&ready[i]), &running);
-    if (r == CURLM_OK && client->timer_us <= clock_monotonic_us()) {
-        client->timer_us = UINT64_MAX;
-        r = curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    }
-    return r;
-}
-
-/* Moves the exchange as far as it goes without waiting. True: it is over. */
-static bool perform(struct exchange_client *client, struct running *x, enum exchange_end *end)
-{
-    int left;
-    CURLMsg *message;
-
-    if (act(client) != CURLM_OK) {
-        *end = EXCHANGE_END_INVALID;
-        return true;
-    }
-    while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
-        if (message->msg == CURLMSG_DONE) {
-            *end = end_of(x, message->data.result);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Runs the beats that are due; when one is due next. False: the caller is gone. */
-static bool keep_beats(struct running *x, uint64_t *due_us)
-{
-    size_t n = x->want == EXCHANGE_LINGER ? 0 : x->request->n_beats;
-
-    *due_us = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        const struct exchange_beat *beat = &x->request->beats[i];
-        uint64_t now = clock_monotonic_us();
-        if (beat->due_us(beat->ctx) <= now) {
-            if (beat->run(beat->ctx) != 0)
-                return false;
-            x->result->receiver_us += clock_monotonic_us() - now;
-        }
-        uint64_t next_us = beat->due_us(beat->ctx);
-        *due_us = next_us < *due_us ? next_us : *due_us;
-    }
-    return true;
-}
-
-/* Asks for the caller if it is time to; when it is next. False: the caller is gone. */
-static bool look_for_caller(struct running *x, uint64_t *due_us)
-{
-    uint64_t now;
-
-    if (x->want != EXCHANGE_LINGER && x->look_us != UINT64_MAX &&
-        (now = clock_monotonic_us()) >= x->look_us) {
-        if (x->request->has_caller_left(x->request->caller))
-            return false;
-        x->look_us = now + EXCHANGE_LOOK_MS * US_PER_MS;
-    }
-    *due_us = x->want == EXCHANGE_LINGER ? UINT64_MAX : x->look_us;
-    return true;
-}
-
-/* Waits for the upstream, the caller, the beat or the next deadline. True: it is over. */
-static bool wait_for_more(struct exchange_client *client, struct running *x, enum exchange_end *end)
-{
-    struct pollfd *caller = &client->watched[client->n_watched];
-    unsigned n_callers = x->request->caller_fd >= 0 && x->want != EXCHANGE_LINGER ? 1 : 0;
-    enum exchange_end means = EXCHANGE_END_ENOUGH;
-    uint64_t deadline, beat_us, look_us;
-
-    if (!keep_beats(x, &beat_us) || !look_for_caller(x, &look_us)) {
-        *end = EXCHANGE_END_CALLER_LEFT;
-        return true;
-    }
-    if (x->want == EXCHANGE_LINGER)
-        deadline = x->linger_until_us;
-    else
-        deadline = next_deadline(x, &means) + x->result->receiver_us;
-    uint64_t now = clock_monotonic_us();
-    if (now >= deadline) {
-        *end = means;
-        return true;
-    }
-    uint64_t until = beat_us < deadline ? beat_us : deadline;
-    until = look_us < until ? look_us : until;
-    until = client->timer_us < until ? client->timer_us : until;
-    uint64_t wait_ms = until > now ? (until - now + US_PER_MS - 1) / US_PER_MS : 0;
-    *caller = (struct pollfd){ .fd = x->request->caller_fd, .events = POLLIN };
-    int n = poll(client->watched, client->n_watched + n_callers, (int)(wait_ms > 60000 ? 60000 : wait_ms));
-    if (n < 0 && errno != EINTR) {
-        *end = EXCHANGE_END_INVALID;
-        return true;
-    }
-    if (n > 0 && n_callers > 0 && caller->revents != 0) {
-        *end = EXCHANGE_END_CALLER_LEFT;
-        return true;
-    }
-    return false;
-}
-
-void exchange_run(struct exchange_client *client, const struct exchange_request *request,
-                  const struct exchange_receiver *receiver, struct exchange_result *out)
-{
-    /* libcurl only reads the list: the nodes need no memory of its own. The first
-     * one takes a header away: libcurl would wait a second for "100 Continue". */
     static char no_expect[] = "Expect:";
-    struct curl_slist headers[HEADERS_MAX + 1] = { { .data = no_expect } };
+    const char *const *headers = x->request->headers;
 
-    for (size_t n = 0; n < HEADERS_MAX && request->headers[n] != NULL; n++) {
-        headers[n + 1] = (struct curl_slist){ .data = (char *)(uintptr_t)request->headers[n] };
-        headers[n].next = &headers[n + 1];
+    x->headers[0] = (struct curl_slist){ .data = no_expect };
+    for (size_t n = 0; n < EXCHANGE_HEADERS_MAX && headers[n] != NULL; n++) {
+        x->headers[n + 1] = (struct curl_slist){ .data = (char *)(uintptr_t)headers[n] };
+        x->headers[n].next = &x->headers[n + 1];
     }
+}
+
+static struct exchange *find_free(struct exchange_client *client)
+{
+    struct exchange *x = client->exchanges;
+
+    while (x->request != NULL)
+        x++;
+    if (x->easy == NULL)
+        x->easy = curl_easy_init();
+    return x;
+}
+
+static void forget(struct exchange *x)
+{
+    curl_easy_reset(x->easy); /* forgets the headers, and the key in them */
+    free(x->small_body);
+    x->request = NULL;
+}
+
+struct exchange *exchange_begin(struct exchange_client *client, const struct exchange_request *request,
+                                const struct exchange_receiver *receiver, struct exchange_result *out)
+{
+    struct exchange *x = find_free(client);
+
     *out = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
-    struct running x = {
-        .easy = client->easy,
-        .request = request,
-        .receiver = receiver,
-        .result = out,
-        .start_us = clock_monotonic_us(),
-        .want = EXCHANGE_MORE,
-    };
-    x.last_byte_us = x.start_us;
-    x.look_us =
-        request->has_caller_left == NULL ? UINT64_MAX : x.start_us + EXCHANGE_FIRST_LOOK_MS * US_PER_MS;
-    prepare(&x, headers, client);
-    if (curl_multi_add_handle(client->multi, client->easy) == CURLM_OK) {
-        while (!perform(client, &x, &out->end) && !wait_for_more(client, &x, &out->end))
-            continue;
-        measure(&x);
-        /* An exchange that is not over is ended here: its connection is closed. */
-        curl_multi_remove_handle(client->multi, client->easy);
+    if (x->easy == NULL)
+        return NULL;
+    x->client = client;
+    x->request = request;
+    x->receiver = receiver;
+    x->result = out;
+    x->sent = (struct splice_cursor){ 0, 0 };
+    x->small_body = NULL;
+    x->reason[0] = x->detail[0] = '\0';
+    x->start_us = x->last_byte_us = clock_monotonic_us();
+    x->look_us =
+        request->has_caller_left == NULL ? UINT64_MAX : x->start_us + EXCHANGE_FIRST_LOOK_MS * US_PER_MS;
+    x->sends = 0;
+    x->want = EXCHANGE_MORE;
+    x->has_stopped = false;
+    list_headers(x);
+    prepare(x);
+    if (curl_multi_add_handle(client->multi, x->easy) != CURLM_OK) {
+        forget(x);
+        return NULL;
     }
-    if (client->detail[0] != '\0')
-        out->detail = client->detail;
-    curl_easy_reset(client->easy); /* forgets the headers, and the key in them */
-    free(x.small_body);
+    client->running[client->n_running++] = x;
+    return x;
+}
+
+/* As one whose reply has ended: it takes in nothing more, and its time is up. */
+void exchange_cancel(struct exchange *x)
+{
+    measure(x);
+    x->want = EXCHANGE_LINGER;
+    x->linger_until_us = 0;
+}
+
+void exchange_settle(struct exchange *x, enum exchange_end end)
+{
+    struct exchange_client *client = x->client;
+
+    x->result->end = end;
+    measure(x);
+    /* An exchange that is not over is ended here: its connection is closed. */
+    curl_multi_remove_handle(client->multi, x->easy);
+    if (x->detail[0] != '\0')
+        x->result->detail = x->detail;
+    if (client->running[0] == x)
+        client->running[0] = client->running[1];
+    client->n_running--;
+    forget(x);
 }
 
 const char *exchange_end_name(enum exchange_end end)

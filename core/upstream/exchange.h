@@ -1,6 +1,7 @@
 /*
- * One HTTP exchange with an upstream: a request, its reply as it arrives, and the
- * clocks that bound it. Blocking; one at a time per client. After fork only.
+ * HTTP exchanges with upstreams: a request, its reply as it arrives, and the clocks
+ * that bound it. One runs at a time, or two side by side: in one loop, which blocks
+ * its caller. After fork only.
  *
  * http and https only, HTTP/1.1, no redirects, no proxies of the environment, no
  * cookies, no compression. Connections are kept for reuse by later exchanges.
@@ -28,7 +29,7 @@ int exchange_init_master(struct error *e);
 int exchange_open(struct trust *trust, struct exchange_client **out, struct error *e);
 void exchange_close(struct exchange_client *client);
 
-/* The clocks. Each is its own reason in the record. They stand still while the
+/* The clocks. Each is its own reason in the record. They stand still while a
  * receiver is at work, because it may be blocked on the caller. */
 struct exchange_clocks {
     uint32_t connect_ms;       /* name, connection and TLS; > 0 */
@@ -38,6 +39,7 @@ struct exchange_clocks {
 };
 
 enum {
+    EXCHANGES_MAX = 2, /* of a client, at a time */
     EXCHANGE_HEADER_BYTES = 256,
     EXCHANGE_FIRST_LOOK_MS = 30, /* when is first asked whether the caller has left */
     EXCHANGE_LOOK_MS = 100,      /* and how often after that */
@@ -121,14 +123,30 @@ struct exchange_result {
     enum exchange_end end;
     int status; /* 0: no head came */
     uint64_t dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
-    uint64_t receiver_us; /* spent in the receiver */
+    uint64_t receiver_us; /* spent in receivers and beats, the other exchange's too */
     uint64_t bytes_in, bytes_out;
     bool is_reused;     /* over a kept connection */
-    const char *detail; /* libcurl's sentence about a failure, until the next exchange; NULL: it has none */
+    const char *detail; /* libcurl's sentence about a failure, until the next one begins; NULL: it has none */
     unsigned replays;   /* sends beyond the first: at most 1 */
 };
 
-/* Runs it to its end. Always fills *out. */
+struct exchange; /* one that runs; the client's */
+
+/* Begins one, beside at most one that runs; what it is given stays where it is until it is over.
+ * Nothing is received before exchange_wait. NULL: libcurl cannot; *out says EXCHANGE_END_INVALID. */
+struct exchange *exchange_begin(struct exchange_client *client, const struct exchange_request *request,
+                                const struct exchange_receiver *receiver, struct exchange_result *out);
+
+/* Runs all that were begun, at least one, until one of them is over: that one, whose result is
+ * complete; or until until_us on clock_monotonic_us() (UINT64_MAX: without limit): NULL. */
+struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us);
+
+/* Nobody needs it any more. Its receiver is not called again, its times are measured, and the next
+ * exchange_wait that waits closes its connection and returns it, as EXCHANGE_END_ENOUGH. May be called
+ * by the other one's receiver. */
+void exchange_cancel(struct exchange *x);
+
+/* Begins one where none runs, and runs it to its end. Always fills *out. */
 void exchange_run(struct exchange_client *client, const struct exchange_request *request,
                   const struct exchange_receiver *receiver, struct exchange_result *out);
 
