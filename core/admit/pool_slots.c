@@ -53,19 +53,20 @@ size_t pools_choose(const struct slot_pool *asked, const struct pool_state *stat
 
 void pool_owner_clear(struct pool_owner *owner)
 {
-    atomic_store(&owner->held, 0);
-    atomic_store(&owner->ticket, 0);
+    for (unsigned i = 0; i < POOL_HOLDS; i++)
+        pool_owner_leave(owner, i);
 }
 
-void pool_owner_leave(struct pool_owner *own)
+void pool_owner_leave(struct pool_owner *own, unsigned hold)
 {
-    pool_owner_clear(own);
+    atomic_store(&own->holds[hold].pool, 0);
+    atomic_store(&own->ticket, 0);
 }
 
-void pool_owner_hold(struct pool_owner *own, uint64_t hash)
+void pool_owner_hold(struct pool_owner *own, unsigned hold, uint64_t hash)
 {
-    atomic_store(&own->renewed_us, clock_monotonic_us()); /* who finds the one finds the other */
-    atomic_store(&own->held, hash);
+    atomic_store(&own->holds[hold].renewed_us, clock_monotonic_us()); /* who finds the one finds the other */
+    atomic_store(&own->holds[hold].pool, hash);
     atomic_store(&own->ticket, 0);
 }
 
@@ -81,16 +82,16 @@ static bool is_recent(uint64_t then_us, uint64_t now_us, uint32_t lasts_ms)
     return then_us + lasts_ms * US_PER_MS > now_us;
 }
 
-void pool_owners_count(const struct pool_owners *owners, const struct pool_owner *but,
+void pool_owners_count(const struct pool_owners *owners, const struct pool_hold *but,
                        const struct pool_terms *terms, const struct slot_pool *asked, size_t n,
                        uint32_t *held)
 {
     uint64_t now_us = clock_monotonic_us();
 
-    for (unsigned i = 0; i < owners->n; i++) {
-        const struct pool_owner *owner = owner_at(owners, i);
-        uint64_t hash = atomic_load(&owner->held);
-        if (hash == 0 || owner == but || !is_recent(atomic_load(&owner->renewed_us), now_us, terms->lease_ms))
+    for (unsigned i = 0; i < owners->n * POOL_HOLDS; i++) {
+        const struct pool_hold *hold = &owner_at(owners, i / POOL_HOLDS)->holds[i % POOL_HOLDS];
+        uint64_t hash = atomic_load(&hold->pool);
+        if (hash == 0 || hold == but || !is_recent(atomic_load(&hold->renewed_us), now_us, terms->lease_ms))
             continue;
         for (size_t k = 0; k < n; k++)
             held[k] += asked[k].hash == hash && asked[k].capacity > 0 ? 1 : 0;
@@ -207,14 +208,14 @@ static void join_queues(struct pool_slots *slots, struct pool_owner *own, const 
 }
 
 size_t pool_slots_take(struct pool_slots *slots, const struct pool_owners *owners, struct pool_owner *own,
-                       const struct pool_terms *terms, const struct slot_pool *asked, size_t n, bool waits,
-                       struct pool_state *states)
+                       unsigned hold, const struct pool_terms *terms, const struct slot_pool *asked, size_t n,
+                       bool waits, struct pool_state *states)
 {
     uint32_t held[POOLS_MAX] = { 0 };
 
     lock(slots);
     uint64_t now_us = clock_monotonic_us();
-    pool_owners_count(owners, own, terms, asked, n, held);
+    pool_owners_count(owners, &own->holds[hold], terms, asked, n, held);
     for (size_t i = 0; i < n; i++)
         states[i] = (struct pool_state){ .held = held[i],
                                          .saturated_ms = saturated_ms(slots, asked[i].hash, now_us) };
@@ -224,9 +225,9 @@ size_t pool_slots_take(struct pool_slots *slots, const struct pool_owners *owner
     count_ahead(owners, own, terms, asked, n, states);
     size_t place = pools_choose(asked, states, n);
     if (place < n && asked[place].capacity > 0)
-        pool_owner_hold(own, asked[place].hash);
+        pool_owner_hold(own, hold, asked[place].hash);
     else if (place < n || !waits)
-        pool_owner_leave(own);
+        pool_owner_leave(own, hold);
     else
         join_queues(slots, own, asked, n);
     unlock(slots);

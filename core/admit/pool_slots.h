@@ -43,12 +43,20 @@ uint32_t pool_room(const struct slot_pool *pool, const struct pool_state *state)
  */
 size_t pools_choose(const struct slot_pool *asked, const struct pool_state *states, size_t n);
 
+/* A slot. */
+struct pool_hold {
+    _Atomic uint64_t pool;       /* its hash; 0: none */
+    _Atomic uint64_t renewed_us; /* monotonic; of the lease */
+};
+
+/* That of an attempt, which may wait in queues, and that of another beside it, which never does. */
+enum { POOL_HOLDS = 2 };
+
 /* What a worker has, in its record. Only the worker writes it; the master when it is dead. */
 struct pool_owner {
-    _Atomic uint64_t held;       /* the pool's hash; 0: none */
-    _Atomic uint64_t renewed_us; /* monotonic; of the lease */
-    _Atomic uint64_t ticket;     /* its place in the queues; 0: it waits for nothing */
-    uint64_t asked_us;           /* monotonic: it asked last */
+    struct pool_hold holds[POOL_HOLDS];
+    _Atomic uint64_t ticket; /* its place in the queues; 0: it waits for nothing */
+    uint64_t asked_us;       /* monotonic: it asked last */
     uint32_t n_waits;
     uint64_t waits[POOLS_MAX]; /* hashes of the pools in whose queues it is */
 };
@@ -86,17 +94,18 @@ struct pool_terms {
     uint32_t lease_ms, ticket_ms;
 };
 
-/* Takes what pools_choose says, into `own`, and returns it, or n. With `waits`, who gets nothing
- * joins the queues of all that have a capacity, or stays in them; else it leaves them. */
+/* Takes what pools_choose says, as the hold of this place in `own`, and returns it, or n. With
+ * `waits`, who gets nothing joins the queues of all that have a capacity, or stays in them; else it
+ * leaves them. */
 size_t pool_slots_take(struct pool_slots *slots, const struct pool_owners *owners, struct pool_owner *own,
-                       const struct pool_terms *terms, const struct slot_pool *asked, size_t n, bool waits,
-                       struct pool_state *states);
+                       unsigned hold, const struct pool_terms *terms, const struct slot_pool *asked, size_t n,
+                       bool waits, struct pool_state *states);
 
 /* It holds a slot of this pool, whoever gave it, and leaves all queues. Again, it renews that. */
-void pool_owner_hold(struct pool_owner *own, uint64_t hash);
+void pool_owner_hold(struct pool_owner *own, unsigned hold, uint64_t hash);
 
-/* It holds nothing and waits for nothing. */
-void pool_owner_leave(struct pool_owner *own);
+/* It holds nothing there, and waits for nothing. */
+void pool_owner_leave(struct pool_owner *own, unsigned hold);
 
 /* A mark that would end later stays. */
 void pool_slots_mark_saturated(struct pool_slots *slots, uint64_t hash, uint32_t ms);
@@ -105,8 +114,8 @@ void pool_slots_mark_saturated(struct pool_slots *slots, uint64_t hash, uint32_t
 void pool_slots_read_saturated(struct pool_slots *slots, const struct slot_pool *asked, size_t n,
                                uint32_t *out_ms);
 
-/* Adds to held[n] what the records say, but for `but`'s (which may be NULL). Takes no lock. */
-void pool_owners_count(const struct pool_owners *owners, const struct pool_owner *but,
+/* Adds to held[n] what the records say, but for this one hold (which may be NULL). Takes no lock. */
+void pool_owners_count(const struct pool_owners *owners, const struct pool_hold *but,
                        const struct pool_terms *terms, const struct slot_pool *asked, size_t n,
                        uint32_t *held);
 

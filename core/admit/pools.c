@@ -71,7 +71,8 @@ static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *le
         .waits = waits,
     };
 
-    pool_owners_count(&pools->owners, pools->own, &pools->terms, lease->asked, lease->n, held);
+    pool_owners_count(&pools->owners, &pools->own->holds[lease->hold], &pools->terms, lease->asked, lease->n,
+                      held);
     pool_slots_read_saturated(&pools->shared->slots, lease->asked, lease->n, saturated_ms);
     lease->is_in_redis = shared_pools_take(pools->redis, &question, until_us, place, &lease->ticket, states);
     lease->redis = redis_rest_note(&pools->shared->redis_rest, lease->is_in_redis);
@@ -82,9 +83,9 @@ static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *le
     }
     pools->doubtful[0] = '\0';
     if (*place < lease->n && lease->asked[*place].capacity > 0)
-        pool_owner_hold(pools->own, lease->asked[*place].hash);
+        pool_owner_hold(pools->own, lease->hold, lease->asked[*place].hash);
     else
-        pool_owner_leave(pools->own);
+        pool_owner_leave(pools->own, lease->hold);
     return true;
 }
 
@@ -127,8 +128,8 @@ enum pool_answer pools_take(struct pools *pools, const struct slot_pool *asked, 
             memset(states, 0, n * sizeof(*states));
             return POOL_AWAY;
         }
-        place = pool_slots_take(&pools->shared->slots, &pools->owners, pools->own, &pools->terms, asked, n,
-                                waits, states);
+        place = pool_slots_take(&pools->shared->slots, &pools->owners, pools->own, lease->hold, &pools->terms,
+                                asked, n, waits, states);
     }
     if (place == n)
         return name_failure(states, n);
@@ -146,7 +147,7 @@ void pools_renew(struct pools *pools, struct pool_lease *lease)
         return;
     const struct slot_pool *pool = &lease->asked[lease->place];
     lease->renew_at_us = next_renewal_us(pools);
-    pool_owner_hold(pools->own, pool->hash);
+    pool_owner_hold(pools->own, lease->hold, pool->hash);
     if (is_connected(pools)) {
         shared_pool_hold(pools->redis, lease->id, &pools->terms, pool);
         lease->is_told = true;
@@ -176,10 +177,11 @@ void pools_leave(struct pools *pools, struct pool_lease *lease)
 {
     if (lease->asked == NULL)
         return;
-    pool_owner_leave(pools->own);
+    pool_owner_leave(pools->own, lease->hold);
     if (lease->is_told)
         leave_in_redis(pools, lease);
     *lease = (struct pool_lease){
+        .hold = lease->hold,
         .place = lease->place,
         .is_in_redis = lease->is_in_redis,
         .redis = lease->redis,

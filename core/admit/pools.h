@@ -69,8 +69,10 @@ struct pools {
  * Others are for tests. */
 void pools_open(struct pools *pools);
 
-/* One request's slot, or its place in queues. Zero: neither. A process has one at a time. */
+/* One attempt's slot, or its place in queues. Zero: neither. A process has POOL_HOLDS at a time, each
+ * with a `hold` of its own; only the first may wait. */
 struct pool_lease {
+    unsigned hold;           /* which of them this is; as it was made */
     size_t place;            /* of the pool that was taken, among those asked for */
     bool is_taken;           /* until pools_leave */
     bool is_in_redis;        /* the last question was answered there */
@@ -103,8 +105,8 @@ enum pool_answer pools_take(struct pools *pools, const struct slot_pool *asked, 
  * and does nothing before it is due. A lease that was lost is there again. */
 void pools_renew(struct pools *pools, struct pool_lease *lease);
 
-/* Gives the slot back, or leaves the queues; the lease is zero but for `place` and what is said of
- * the last question. Again, it does nothing. Waits for nothing. */
+/* Gives the slot back, or leaves the queues; the lease is zero but for `hold`, `place` and what is said
+ * of the last question. Again, it does nothing. Waits for nothing. */
 void pools_leave(struct pools *pools, struct pool_lease *lease);
 
 /* The provider says that the pool is full, whatever we count: for so long nobody is sent there, on

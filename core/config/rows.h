@@ -8,6 +8,7 @@
 
 enum {
     TIMEOUT_MAX_MS = 3600 * 1000,
+    HEDGE_MIN_MS = 50, /* below it most requests would be asked twice */
     CONCURRENCY_MAX = 100000,
     CIPHERTEXT_MAX_BYTES = 12000, /* the envelope's own bound is tighter */
 };
@@ -16,7 +17,6 @@ enum {
 #define PLAINTEXT_REFUSED \
     "a plaintext key is never stored: encrypt it with llm-routerctl encrypt, or PUT it to llm-router-admin"
 
-/* A timeout that falls back on `from` of the document's defaults. */
 /* Of a model. */
 #define WORKER_SHARE                                                                                   \
     {                                                                                                  \
@@ -26,6 +26,17 @@ enum {
                "this model in hand; beyond it, 503."                                                   \
     }
 
+/* Of a model; checked by model_check_hedging. */
+#define HEDGE_AFTER                                                                                         \
+    {                                                                                                       \
+        .name = "hedgeAfterMs", .kind = FIELD_INT, .min = HEDGE_MIN_MS, .max = TIMEOUT_MAX_MS,              \
+        .land = offsetof(struct snap_model, hedge_after_ms),                                                \
+        .doc = "How long the first attempt of a request may produce nothing until the next candidate is "   \
+               "asked beside it: see HEDGING. Less than the timeouts of the model's upstreams; if absent, " \
+               "nobody is asked beside another."                                                            \
+    }
+
+/* A timeout that falls back on `from` of the document's defaults. */
 #define TIMEOUT(field_name, place, from, text)                                                     \
     {                                                                                              \
         .name = (field_name), .kind = FIELD_INT, .min = 1, .max = TIMEOUT_MAX_MS, .land = (place), \
@@ -80,6 +91,9 @@ void upstream_name_pool(struct reader *r, struct snap_upstream *u, const char *p
 void upstream_check_key_ids(struct reader *r, const struct snap_upstream *u);
 void upstream_check_ids(struct reader *r, const struct snap_model *model, json_object *object,
                         const char *derived_from);
+
+/* A fault where the time to ask another candidate would never come, since a timeout comes first. */
+void model_check_hedging(struct reader *r, const struct snap_model *model);
 
 /* A member that is a string; {NULL, 0} otherwise. */
 struct span member_text(json_object *object, const char *name);

@@ -19,7 +19,7 @@
 
 enum {
     SNAPSHOT_LIMIT_BYTES = 16 * 1024 * 1024,
-    SNAPSHOT_LAYOUT = 10,         /* raised with every change of the structs below */
+    SNAPSHOT_LAYOUT = 11,         /* raised with every change of the structs below */
     SNAPSHOT_UPSTREAMS_MAX = 100, /* of a model */
     SNAPSHOT_FP_BYTES = 9,        /* 8 hex of SHA-256(key) and a NUL */
     SNAPSHOT_VERSION_BYTES = 65,
@@ -89,6 +89,7 @@ struct snap_model {
     uint32_t full_chain_timeout_ms;
     uint32_t worker_share_percent; /* 1 to 100 */
     uint32_t pool_wait_ms;         /* for a slot, when no upstream has one free; 0: not at all */
+    uint32_t hedge_after_ms;       /* until the next candidate is asked beside the first; 0: never */
     struct snap_str recommended;   /* of speech: voices by locale as a JSON object; absent: none */
     uint32_t series[SNAP_WAYS];
 };

@@ -135,6 +135,7 @@ static void prepare_model(struct reader *r, json_object *object)
 static void finish_model(struct reader *r, void *into, json_object *object)
 {
     upstream_check_ids(r, into, object, "the endpoint and adapterParams.model");
+    model_check_hedging(r, into);
 }
 
 static const struct field model_fields[] = {
@@ -159,6 +160,7 @@ static const struct field model_fields[] = {
     TIMEOUT("streamIdleTimeoutMs", offsetof(struct snap_model, stream_idle_timeout_ms), "streamIdleTimeoutMs",
             "How long an upstream may be silent after its first byte of audio."),
     WORKER_SHARE,
+    HEDGE_AFTER,
     { .name = "poolWaitMs",
       .kind = FIELD_INT,
       .max = POOL_WAIT_MAX_MS,

@@ -34,6 +34,7 @@ static void finish_model(struct reader *r, void *into, json_object *object)
     struct snap_model *model = into;
     model->beats_before_content = json_object_object_get_ex(object, "heartbeatMs", NULL) ? 1 : 0;
     upstream_check_ids(r, model, object, "the dialect, baseURL and overrideModel");
+    model_check_hedging(r, model);
 }
 
 static const struct field model_fields[] = {
@@ -60,7 +61,7 @@ static const struct field model_fields[] = {
              "when given, both before content, where the first one commits status 200, and after it; when "
              "absent, only after it; 0 turns heartbeats off." },
     WORKER_SHARE,
-    RESERVED("hedgeAfterMs"),
+    HEDGE_AFTER,
     RESERVED("strategy"),
 };
 

@@ -198,6 +198,32 @@ void upstream_check_ids(struct reader *r, const struct snap_model *model, json_o
     reader_check_distinct(r, ids, n, &repeats, fault_upstream_repeats);
 }
 
+static bool is_too_late(struct reader *r, uint32_t after_ms, uint32_t timeout_ms, const char *whose)
+{
+    if (timeout_ms == 0 || after_ms < timeout_ms)
+        return false;
+    reader_fault_at(r, "hedgeAfterMs", "found the number %u, expected one below %s, %u", after_ms, whose,
+                    timeout_ms);
+    return true;
+}
+
+void model_check_hedging(struct reader *r, const struct snap_model *model)
+{
+    const struct snap_upstream *upstreams = image_at(r->image, model->upstreams);
+    uint32_t after_ms = model->hedge_after_ms;
+
+    if (after_ms == 0 ||
+        is_too_late(r, after_ms, r->defaults->chain_timeout_ms, "defaults.fullChainTimeoutMs"))
+        return;
+    for (size_t i = 0; i < model->upstreams.count && upstreams != NULL; i++) {
+        const char *timeout = arena_printf(r->arena, "timeoutMs of upstream %zu", i);
+        const char *plain = arena_printf(r->arena, "plainTimeoutMs of upstream %zu", i);
+        if (is_too_late(r, after_ms, upstreams[i].timeout_ms, timeout) ||
+            is_too_late(r, after_ms, upstreams[i].plain_timeout_ms, plain))
+            return;
+    }
+}
+
 static void finish_upstream(struct reader *r, void *into, json_object *object)
 {
     struct snap_upstream *u = into;

@@ -26,6 +26,20 @@ const char *event_end_name(enum event_end end)
     return names[end];
 }
 
+const char *event_hedge_name(enum event_hedge hedge)
+{
+    static const char *const names[] = {
+        [EVENT_HEDGE_NONE] = NULL,
+        [EVENT_HEDGE_WON] = "won",
+        [EVENT_HEDGE_LOST] = "lost",
+        [EVENT_HEDGE_FAILED] = "failed",
+        [EVENT_HEDGE_CANCELLED] = "cancelled",
+        [EVENT_HEDGE_BUSY] = "busy",
+        [EVENT_HEDGE_NO_SLOT] = "no_slot",
+    };
+    return names[hedge];
+}
+
 void event_begin(struct request_event *event)
 {
     memset(event, 0, offsetof(struct request_event, attempts));
@@ -44,6 +58,25 @@ struct attempt_event *event_add_attempt(struct request_event *event)
     struct attempt_event *attempt = &event->attempts[event->n_attempts++];
     *attempt = (struct attempt_event){ 0 };
     return attempt;
+}
+
+static unsigned deciding_place(const struct request_event *event)
+{
+    return (event->decided_by > 0 ? event->decided_by : event->n_attempts) - 1;
+}
+
+const struct attempt_event *event_deciding_attempt(const struct request_event *event)
+{
+    return &event->attempts[deciding_place(event)];
+}
+
+unsigned event_fallback_depth(const struct request_event *event)
+{
+    unsigned place = deciding_place(event), depth = event->n_attempts_dropped;
+
+    for (unsigned i = 0; i < place; i++)
+        depth += event->attempts[i].verdict == NULL || strcmp(event->attempts[i].verdict, "cancelled") != 0;
+    return depth;
 }
 
 void event_add_skip(struct request_event *event, struct span upstream, const char *reason)
@@ -98,10 +131,18 @@ static void write_trace(const struct trace_context *trace, struct json_writer *w
     jw_member_bool(w, "sampled", trace->is_sampled);
 }
 
-static void write_attempt(const struct attempt_event *a, unsigned n, struct json_writer *w)
+static void write_attempt(const struct request_event *event, unsigned place, unsigned n,
+                          struct json_writer *w)
 {
+    const struct attempt_event *a = &event->attempts[place];
+    bool is_hedged = event->n_attempts > 1 && event->attempts[1].is_beside;
+
     jw_begin_object(w);
     jw_member_uint(w, "n", n);
+    if (a->is_beside)
+        jw_member_bool(w, "beside", true);
+    if (is_hedged && place == deciding_place(event))
+        jw_member_bool(w, "decided", true);
     span(w, "upstream", a->upstream);
     jw_member_uint(w, "upstream_index", a->upstream_index);
     span(w, "provider", a->provider);
@@ -113,6 +154,8 @@ static void write_attempt(const struct attempt_event *a, unsigned n, struct json
     span(w, "host", a->host);
     span(w, "url", a->url);
     jw_member_uint(w, "start_us", a->start_us);
+    if (is_hedged) /* else it ended when the next one began */
+        jw_member_uint(w, "took_us", a->took_us);
     number(w, "dns_us", a->dns_us);
     number(w, "connect_us", a->connect_us);
     number(w, "tls_us", a->tls_us);
@@ -147,13 +190,13 @@ static unsigned write_attempts(const struct request_event *event, struct json_wr
     buf_init(&last, EVENT_LIMIT_BYTES);
     jw_init(&last_writer, &last);
     if (event->n_attempts > 0)
-        write_attempt(&event->attempts[before_last], event->n_attempts + dropped, &last_writer);
+        write_attempt(event, before_last, event->n_attempts + dropped, &last_writer);
     jw_key(w, "attempts");
     jw_begin_array(w);
     for (unsigned i = 0; i < before_last; i++) {
         size_t before = out->len;
         bool comma = w->need_comma;
-        write_attempt(&event->attempts[i], i + 1, w);
+        write_attempt(event, i, i + 1, w);
         if (out->overflowed || out->len + last.len + OUTCOME_BYTES > EVENT_LIMIT_BYTES) {
             out->len = before;
             out->overflowed = false;
@@ -241,16 +284,16 @@ static void write_usage(const struct request_event *event, struct json_writer *w
 
 static void write_outcome(const struct request_event *event, struct json_writer *w)
 {
-    unsigned attempts = event->n_attempts + event->n_attempts_dropped;
     uint64_t others_us = event->upstream_us + event->client_wait_us + event->pool.waited_us;
 
     jw_member_cstr(w, "end", event_end_name(event->end));
     number(w, "status", (uint64_t)event->status);
     text(w, "code", event->code);
     jw_member_bool(w, "committed", event->is_committed);
-    if (attempts > 0)
-        jw_member_uint(w, "fallback_depth", attempts - 1);
+    if (event->n_attempts > 0)
+        jw_member_uint(w, "fallback_depth", event_fallback_depth(event));
     text(w, "fallback_reason", event->fallback_reason);
+    text(w, "hedge", event_hedge_name(event->hedge));
     text(w, "response_model", event->response_model);
     text(w, "finish_reason", event->finish_reason);
     number(w, "ttft_us", event->ttft_us);

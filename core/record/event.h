@@ -43,6 +43,21 @@ enum event_end {
 
 const char *event_end_name(enum event_end end);
 
+/* What became of the attempt that may be made beside the first one (hedging). */
+enum event_hedge {
+    EVENT_HEDGE_NONE,      /* it was not its time, or there is no other candidate */
+    EVENT_HEDGE_WON,       /* it answered */
+    EVENT_HEDGE_LOST,      /* the first one answered, and it was cancelled */
+    EVENT_HEDGE_FAILED,    /* it failed */
+    EVENT_HEDGE_CANCELLED, /* the caller left, or the chain ended without it */
+    EVENT_HEDGE_BUSY,      /* not made: connections waited for a worker */
+    EVENT_HEDGE_NO_SLOT,   /* not made: the candidate's pool had no slot */
+    EVENT_HEDGES,
+};
+
+/* "won", "lost", "failed", "cancelled", "busy", "no_slot"; NULL: there is nothing to say. */
+const char *event_hedge_name(enum event_hedge hedge);
+
 /* First cells of blocks that what is counted belongs to (core/telemetry/cells.h); not in the line. */
 struct attempt_series {
     uint32_t key, provider, route; /* 0: none */
@@ -55,6 +70,7 @@ struct attempt_event {
     struct span provider;    /* as telemetry names it */
     struct span url;         /* scheme, host, port and path: no credentials, no query */
     const char *key_fp;
+    bool is_beside; /* it was begun while the one before it ran */
     uint64_t start_us, dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
     bool is_reused;
     unsigned replays;
@@ -67,7 +83,7 @@ struct attempt_event {
     unsigned held_events;
     const char *failure; /* what came instead of a status: "timeout", "connect", "reset", "invalid"; not in
                             the line */
-    uint64_t took_us;    /* not in the line */
+    uint64_t took_us;    /* in the line of a request that was hedged */
     struct attempt_series series;
 };
 
@@ -127,6 +143,8 @@ struct request_event {
     struct attempt_event attempts[EVENT_ATTEMPTS_MAX];
     unsigned n_attempts;         /* of those in the array */
     unsigned n_attempts_dropped; /* that found no room in it */
+    unsigned decided_by; /* the place in the array, from 1 on, of the one that decided; 0: the last one did */
+    enum event_hedge hedge;
 
     /* admission, by each limit that the caller has */
     struct admission_event admissions[EVENT_ADMISSIONS_MAX];
@@ -158,6 +176,12 @@ void event_begin(struct request_event *event);
 
 /* Room for one more attempt, zeroed; the last one's when there is none left. */
 struct attempt_event *event_add_attempt(struct request_event *event);
+
+/* The attempt that decided how the request ended: there is at least one. */
+const struct attempt_event *event_deciding_attempt(const struct request_event *event);
+
+/* How many failed before it; of them one that was cancelled for another is none. */
+unsigned event_fallback_depth(const struct request_event *event);
 
 /* An upstream is passed over. */
 void event_add_skip(struct request_event *event, struct span upstream, const char *reason);

@@ -51,16 +51,14 @@ static bool suits(const struct snap_root *root, const struct candidate *c, const
 }
 
 /* The next candidate: in order, while there is no refusal. */
-static struct candidate *take(const struct snap_root *root, struct plan *plan,
-                              const struct candidate *refused)
+static struct candidate *find_next(const struct snap_root *root, const struct plan *plan,
+                                   const struct candidate *refused)
 {
     for (enum wish wish = OTHER_PROVIDER; wish <= ANYBODY; wish++) {
         for (size_t i = 0; i < plan->count; i++) {
             struct candidate *c = &plan->items[i];
-            if (c->is_passed || !suits(root, c, refused, wish))
-                continue;
-            c->is_passed = true;
-            return c;
+            if (!c->is_passed && suits(root, c, refused, wish))
+                return c;
         }
     }
     return NULL;
@@ -72,17 +70,6 @@ static void pass_over_upstream(struct plan *plan, const struct snap_upstream *up
         if (plan->items[i].upstream == upstream)
             plan->items[i].is_passed = true;
     }
-}
-
-/* False: it is passed over, with the upstream's other keys. */
-static bool is_admitted(const struct loop_ops *ops, struct plan *plan, const struct candidate *c)
-{
-    enum skip_reason reason = ops->admit == NULL ? SKIP_NONE : ops->admit(ops->ctx, c);
-    if (reason == SKIP_NONE)
-        return true;
-    plan_skip(plan, c->upstream, reason);
-    pass_over_upstream(plan, c->upstream);
-    return false;
 }
 
 static bool is_upstream_tried(const struct plan *plan, const struct snap_upstream *upstream)
@@ -159,63 +146,167 @@ static const struct attempt_outcome chain_timeout = {
     .is_proven = true,
 };
 
+struct chain {
+    const struct plan_facts *facts;
+    struct plan *plan;
+    uint64_t deadline_us;
+    const struct loop_ops *ops;
+    struct loop_result *out;
+    struct history history;
+    const struct candidate *refused; /* by whom an unproven refusal came */
+};
+
+/* Nothing can follow it. */
+static bool is_last_word(const struct attempt_outcome *outcome)
+{
+    return outcome->is_committed || outcome->verdict == VERDICT_OK || outcome->verdict == VERDICT_CANCELLED;
+}
+
+static void note_tried(struct chain *chain, struct candidate *c)
+{
+    chain->out->attempts++;
+    chain->history.tried_keys++;
+    chain->history.tried_upstreams += is_upstream_tried(chain->plan, c->upstream) ? 0 : 1;
+    c->is_tried = true;
+}
+
+/* Whether the chain goes on to another candidate after this outcome. */
+static bool goes_on_after(struct chain *chain, struct candidate *c, const struct attempt_outcome *outcome)
+{
+    struct loop_result *out = chain->out;
+
+    if (!outcome->is_undecryptable)
+        note_tried(chain, c);
+    remember(&chain->history, outcome);
+    if (outcome->is_undecryptable)
+        return false;
+    if (is_last_word(outcome)) {
+        out->end = outcome->verdict == VERDICT_CANCELLED ? LOOP_CANCELLED : LOOP_ANSWERED;
+        return false;
+    }
+    if (outcome->verdict == VERDICT_CLIENT) {
+        bool is_second = chain->refused != NULL;
+        if (!is_second)
+            out->refusal = *outcome;
+        chain->refused = c;
+        return !is_second && (!outcome->is_proven || loop_moves_on(chain->facts, outcome));
+    }
+    if (!loop_moves_on(chain->facts, outcome))
+        return false;
+    /* Another key may have the grant that this one lacks. */
+    bool is_keys_matter = outcome->blame == BLAME_KEY || outcome->blame == BLAME_KEY_MODEL;
+    if (verdict_row(outcome->verdict)->next == NEXT_UPSTREAM && !is_keys_matter)
+        pass_over_upstream(chain->plan, c->upstream);
+    return true;
+}
+
+/* An attempt that was begun, and how it ended. */
+struct runner {
+    struct candidate *candidate;
+    bool has_ended;
+    struct attempt_outcome outcome;
+};
+
+static uint64_t hedge_time(const struct chain *chain)
+{
+    uint32_t after_ms = chain->facts->model->hedge_after_ms;
+
+    if (after_ms == 0 || chain->out->attempts > 0)
+        return UINT64_MAX;
+    return chain->ops->now_us(chain->ops->ctx) + after_ms * UINT64_C(1000);
+}
+
+/* Only the next one is asked for: where it has no slot, none is begun. */
+static bool begin_beside(const struct chain *chain, struct runner *runner)
+{
+    const struct loop_ops *ops = chain->ops;
+    struct candidate *c = find_next(chain->facts->root, chain->plan, NULL);
+
+    if (c == NULL || ops->now_us(ops->ctx) >= chain->deadline_us || !ops->admit_beside(ops->ctx, c))
+        return false;
+    c->is_passed = true;
+    runner->candidate = c;
+    ops->begin(ops->ctx, c);
+    return true;
+}
+
+/* Makes an attempt, and perhaps one beside it. Whether the chain goes on after that. */
+static bool make_attempt(struct chain *chain, struct candidate *c)
+{
+    const struct loop_ops *ops = chain->ops;
+    struct runner runners[2] = { { .candidate = c } };
+    unsigned n = 1, turn = 0;
+    uint64_t hedge_us = hedge_time(chain);
+
+    ops->begin(ops->ctx, c);
+    while (turn < n) {
+        struct attempt_outcome outcome = { 0 };
+        if (!runners[turn].has_ended) {
+            const struct candidate *ended = ops->wait(ops->ctx, hedge_us, &outcome);
+            if (ended == NULL) {
+                hedge_us = UINT64_MAX;
+                n += begin_beside(chain, &runners[1]) ? 1 : 0;
+                continue;
+            }
+            struct runner *runner = &runners[ended == c ? 0 : 1];
+            runner->outcome = outcome;
+            runner->has_ended = true;
+            if (is_last_word(&outcome))
+                turn = (unsigned)(runner - runners);
+            else if (runner != &runners[turn])
+                continue; /* its turn comes when the first has failed */
+        }
+        const struct runner *runner = &runners[turn++];
+        if (goes_on_after(chain, runner->candidate, &runner->outcome))
+            continue;
+        if (n > 1 && !(runners[0].has_ended && runners[1].has_ended))
+            ops->cancel(ops->ctx);
+        return false;
+    }
+    return true;
+}
+
+/* The next candidate that may be tried; NULL: there is none, or no time for one. */
+static struct candidate *take(struct chain *chain, bool *is_exhausted)
+{
+    const struct loop_ops *ops = chain->ops;
+    struct candidate *c;
+
+    while ((c = find_next(chain->facts->root, chain->plan, chain->refused)) != NULL) {
+        c->is_passed = true;
+        if (ops->now_us(ops->ctx) >= chain->deadline_us) {
+            if (chain->history.last.verdict != VERDICT_CLIENT) /* a refusal says more than our clock */
+                remember(&chain->history, &chain_timeout);
+            return NULL;
+        }
+        enum skip_reason reason = ops->admit == NULL ? SKIP_NONE : ops->admit(ops->ctx, c);
+        if (reason == SKIP_NONE)
+            return c;
+        plan_skip(chain->plan, c->upstream, reason);
+        pass_over_upstream(chain->plan, c->upstream);
+    }
+    *is_exhausted = true;
+    return NULL;
+}
+
 void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadline_us,
               const struct loop_ops *ops, struct loop_result *out)
 {
-    struct history h = { 0 };
-    const struct candidate *refused = NULL; /* by whom an unproven refusal came */
+    struct chain chain = { .facts = facts, .plan = plan, .deadline_us = deadline_us, .ops = ops, .out = out };
+    const struct history *h = &chain.history;
+    bool is_exhausted = false;
     struct candidate *c;
 
     *out = (struct loop_result){ .end = LOOP_FAILED };
-    while ((c = take(facts->root, plan, refused)) != NULL) {
-        if (ops->now_us(ops->ctx) >= deadline_us) {
-            if (h.last.verdict != VERDICT_CLIENT) /* a refusal says more than our clock */
-                remember(&h, &chain_timeout);
-            break;
-        }
-        if (!is_admitted(ops, plan, c))
-            continue;
-        struct attempt_outcome outcome = { 0 };
-        ops->attempt(ops->ctx, c, &outcome);
-        if (!outcome.is_undecryptable) {
-            out->attempts++;
-            h.tried_keys++;
-            h.tried_upstreams += is_upstream_tried(plan, c->upstream) ? 0 : 1;
-            c->is_tried = true;
-        }
-        remember(&h, &outcome);
-        out->last = outcome;
-
-        if (outcome.is_undecryptable)
-            break;
-        if (outcome.verdict == VERDICT_CANCELLED) {
-            out->end = LOOP_CANCELLED;
-            return;
-        }
-        if (outcome.is_committed || outcome.verdict == VERDICT_OK) {
-            out->end = LOOP_ANSWERED;
-            return;
-        }
-        if (outcome.verdict == VERDICT_CLIENT) {
-            bool is_second = refused != NULL;
-            if (!is_second)
-                out->refusal = outcome;
-            if (is_second || (outcome.is_proven && !loop_moves_on(facts, &outcome)))
-                break;
-            refused = c;
-            continue;
-        }
-        if (!loop_moves_on(facts, &outcome))
-            break;
-        /* Another key may have the grant that this one lacks. */
-        bool is_keys_matter = outcome.blame == BLAME_KEY || outcome.blame == BLAME_KEY_MODEL;
-        if (verdict_row(outcome.verdict)->next == NEXT_UPSTREAM && !is_keys_matter)
-            pass_over_upstream(plan, c->upstream);
-    }
-    if (h.last.verdict == VERDICT_CLIENT)
+    do {
+        c = take(&chain, &is_exhausted);
+    } while (c != NULL && make_attempt(&chain, c));
+    out->last = h->last;
+    if (out->end != LOOP_FAILED)
+        return;
+    if (h->last.verdict == VERDICT_CLIENT)
         out->end = LOOP_REFUSED; /* the first refusal, if there were two */
     else
-        fail(&h, out);
-    out->is_exhausted = out->end == LOOP_FAILED && out->attempts > 0 && c == NULL && plan->n_skips == 0;
-    out->last = h.last;
+        fail(h, out);
+    out->is_exhausted = out->end == LOOP_FAILED && out->attempts > 0 && is_exhausted && plan->n_skips == 0;
 }

@@ -2,6 +2,12 @@
  * The attempt loop: takes candidates one at a time until one answers, and says
  * what the caller is told when none does. Pure decision: time and attempts are
  * functions it is handed.
+ *
+ * Hedging: where the model has hedge_after_ms, and the first attempt of the chain has
+ * produced nothing for so long, the next candidate is begun beside it; one, once. Who
+ * answers first has answered. Else nothing is different from attempts one after the
+ * other: a failure of the one beside is looked at when the first has failed, and so ends
+ * no chain that the first can still answer.
  */
 #ifndef CORE_ROUTE_LOOP_H
 #define CORE_ROUTE_LOOP_H
@@ -40,8 +46,15 @@ struct loop_ops {
     /* Asked before each attempt: SKIP_NONE if it may be made, else why its upstream is passed over.
      * NULL: each may. */
     enum skip_reason (*admit)(void *ctx, const struct candidate *candidate);
-    /* One exchange with a candidate. */
-    void (*attempt)(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
+    void (*begin)(void *ctx, const struct candidate *candidate);
+    /* Waits until an attempt that was begun has ended: whose, and how. Of two, the one that answers
+     * ends the other, which is never heard of again. NULL: until_us (on now_us' clock; UINT64_MAX:
+     * without limit) came first, and the attempt has produced nothing. */
+    const struct candidate *(*wait)(void *ctx, uint64_t until_us, struct attempt_outcome *out);
+    /* Whether the candidate may be begun beside the attempt that runs. Not asked where nothing is hedged. */
+    bool (*admit_beside)(void *ctx, const struct candidate *candidate);
+    /* Ends the attempt that still runs: the chain ends without it. */
+    void (*cancel)(void *ctx);
 };
 
 enum loop_end {
@@ -57,7 +70,7 @@ struct loop_result {
     struct attempt_outcome refusal; /* LOOP_REFUSED */
     struct failure failure;         /* LOOP_FAILED */
     bool is_exhausted;              /* LOOP_FAILED, and every candidate was tried */
-    unsigned attempts;
+    unsigned attempts;              /* whose outcome was looked at */
 };
 
 /* deadline_us: of the whole chain until content, on ops->now_us' clock. The

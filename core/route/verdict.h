@@ -18,7 +18,7 @@ enum verdict {
     VERDICT_CONFIG,    /* wrong path, model, region or grant: the operator's matter */
     VERDICT_CLIENT,    /* the caller's mistake */
     VERDICT_OTHER,     /* a status that nothing here knows */
-    VERDICT_CANCELLED, /* the caller left */
+    VERDICT_CANCELLED, /* the caller left, or another attempt answered */
     VERDICT_COUNT,
 };
 

@@ -184,10 +184,10 @@ static void count_tokens(struct telemetry *t, uint32_t route, const struct reque
 /* Of a request that made attempts. */
 static void count_chain(struct telemetry *t, unsigned surface, const struct request_event *e)
 {
-    const struct attempt_event *last = &e->attempts[e->n_attempts - 1];
+    const struct attempt_event *last = event_deciding_attempt(e);
     uint32_t provider = block_or(t, last->series.provider, FIRST_BLOCK_PROVIDER);
     uint32_t route = block_or(t, last->series.route, FIRST_BLOCK_ROUTES + metric_operation(surface));
-    unsigned depth = e->n_attempts + e->n_attempts_dropped - 1;
+    unsigned depth = event_fallback_depth(e);
 
     for (unsigned i = 0; i < e->n_attempts; i++)
         count_attempt(t, surface, &e->attempts[i]);
@@ -230,6 +230,8 @@ void telemetry_count(struct telemetry *t, const struct request_event *e)
     bool is_time_known = e->end != EVENT_END_WORKER_DIED && e->end != EVENT_END_OVERFLOW;
 
     add(cell_at(t, model, METRIC_REQUESTS, metric_status(e->status)), 1);
+    if (e->hedge != EVENT_HEDGE_NONE)
+        add(cell_at(t, model, METRIC_HEDGES, e->hedge - EVENT_HEDGE_WON), 1);
     if (is_time_known)
         observe(t, 0, METRIC_OVERHEAD, surface, e->total_us > others_us ? e->total_us - others_us : 0, 1);
     count_interruption(t, e);

@@ -31,6 +31,7 @@ static const char *const scope_names[] = { "key", "upstream" };
 static const char *const interruption_names[] = { "before_first_chunk", "mid_stream" };
 static const char *const token_names[] = { "input", "output" };
 static const char *const write_names[] = { "success", "4xx", "5xx" };
+static const char *const hedge_names[] = { "won", "lost", "failed", "cancelled", "busy", "no_slot" };
 static const char *const meter_names[] = { "concurrency", "requests", "tokens" };
 
 static const char *const read_names[] = { GATEWAY "pool.inflight" };
@@ -47,6 +48,7 @@ const struct closed_list metric_meters = LIST_OF(meter_names);
 static const struct closed_list gauges_read = LIST_OF(read_names);
 static const struct closed_list errors = LIST_OF(error_names);
 static const struct closed_list scopes = LIST_OF(scope_names);
+static const struct closed_list hedges = LIST_OF(hedge_names);
 static const struct closed_list interruptions = LIST_OF(interruption_names);
 static const struct closed_list tokens = LIST_OF(token_names);
 static const struct closed_list write_results = LIST_OF(write_names);
@@ -113,7 +115,8 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .closed = { { "reason", &metric_reasons }, { "scope", &scopes } }, .divisor = 1,
         .programs = METRIC_OF_ROUTER,
         .help = "Requests that needed more than one attempt, by their first failure.",
-        .moves = "A request has ended that made more than one attempt: once, whatever their number. "
+        .moves = "A request has ended in which attempts failed before the one that decided: once, whatever "
+                 "their number; not for one that was cancelled since another answered. "
                  "The scope is \"upstream\" if any attempt went to another upstream than the one "
                  "before it.",
         .advice = "Find from_key as keyFingerprint in the tree; mend or remove it.",
@@ -122,7 +125,7 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .name = GATEWAY "fallback.depth", .unit = "{attempt}", .kind = METRIC_HISTOGRAM, .block = BLOCK_INSTANCE,
         .closed = { { "surface", &metric_surfaces } }, .buckets = &depths, .divisor = 1,
         .programs = METRIC_OF_ROUTER,
-        .help = "Attempts beyond the first of requests that made any, over the whole chain.",
+        .help = "Attempts that failed before the one that decided, of requests that made any.",
         .moves = "A request has ended that made an attempt.",
         .advice = "A mean above 0.5 for a day says that dead keys are tried first: reorder the tree.",
     },
@@ -131,7 +134,20 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .block_labels = { "provider" }, .closed = { { "verdict", &metric_verdicts } }, .divisor = 1,
         .programs = METRIC_OF_ROUTER,
         .help = "Attempts by how they were judged.",
-        .moves = "With its request's end, for each attempt.",
+        .moves = "With its request's end, for each attempt. \"cancelled\": the caller left, or another "
+                 "attempt beside it answered.",
+    },
+    [METRIC_HEDGES] = {
+        .name = GATEWAY "hedge.count", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_MODEL,
+        .block_labels = { "surface", "model" }, .closed = { { "outcome", &hedges } }, .divisor = 1,
+        .programs = METRIC_OF_ROUTER,
+        .help = "Requests whose first attempt had produced nothing after hedgeAfterMs, by what became of "
+                "the attempt beside it.",
+        .moves = "With the request's end. \"won\": it answered; \"lost\": the first one did; \"failed\"; "
+                 "\"cancelled\": the caller left, or the chain ended without it. It was not made, as "
+                 "connections waited for a worker: \"busy\"; or as its pool had no slot: \"no_slot\".",
+        .advice = "Of all of them over requests: more than a few in a hundred say that hedgeAfterMs is too "
+                  "short. Mostly \"lost\": what was paid for twice was seldom needed.",
     },
     [METRIC_UPSTREAM_ERRORS] = {
         .name = GATEWAY "upstream.errors", .unit = "{attempt}", .kind = METRIC_COUNTER, .block = BLOCK_KEY,
@@ -139,7 +155,7 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .divisor = 1, .programs = METRIC_OF_ROUTER,
         .help = "Failed attempts, by key and by the upstream's status, or what came instead of one.",
         .moves = "With its request's end, for each attempt that failed; not for the caller's own "
-                 "mistakes, nor for those a caller left. \"200\" is an error that was said with a "
+                 "mistakes, nor for those that were cancelled. \"200\" is an error that was said with a "
                  "200.",
         .advice = "Find key_id as keyFingerprint in the tree.",
     },
@@ -275,13 +291,13 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .help = "Duration of attempts.",
         .moves = "With its request's end, for each attempt. error.type is absent for one that "
                  "answered, \"timeout\" where a clock of ours ran out, \"cancelled\" where the "
-                 "caller left, else \"_OTHER\".",
+                 "caller left or another attempt answered, else \"_OTHER\".",
     },
     [METRIC_REQUEST_DURATION] = {
         .name = "gen_ai.server.request.duration", .unit = "s", .kind = METRIC_HISTOGRAM, .block = BLOCK_ROUTE,
         .block_labels = GENAI_LABELS, .closed = { { "error.type", &errors } }, .buckets = &durations,
         .divisor = MICRO, .programs = METRIC_OF_ROUTER,
-        .help = "Duration of requests that made an attempt; the provider is the last one's.",
+        .help = "Duration of requests that made an attempt; the provider is that of the one that decided.",
         .moves = "A request has ended.",
     },
     [METRIC_TIME_TO_FIRST_TOKEN] = {

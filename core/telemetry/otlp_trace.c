@@ -177,6 +177,7 @@ static void add_request(const struct telling *t, struct otlp_attributes *a)
     }
     if (member(event, "fallback_depth") != NULL)
         add_fallback(t, number(event, "fallback_depth"), a);
+    otlp_add_text(a, GATEWAY "hedge", text(event, "hedge"));
     if (number(event, "attempts_dropped") > 0)
         otlp_add_int(a, GATEWAY "attempts.dropped", number(event, "attempts_dropped"));
 }
@@ -224,13 +225,15 @@ static Otlp__Span *tell_request(const struct telling *t, const ProtobufCBinaryDa
 
 /* --- attempts --- */
 
-/* When an attempt was over, from the request's start: the next one begins then, or it has had its
- * last byte. */
+/* When an attempt was over, from the request's start: it is said where two ran side by side; else the
+ * next one begins then, or it has had its last byte. */
 static uint64_t attempt_end_us(const struct telling *t, size_t i, json_object *attempt)
 {
     uint64_t start = (uint64_t)number(attempt, "start_us"), last = (uint64_t)number(attempt, "last_byte_us");
     json_object *next = json_object_array_get_idx(t->attempts, i + 1);
 
+    if (member(attempt, "took_us") != NULL)
+        return start + (uint64_t)number(attempt, "took_us");
     if (next != NULL && number(next, "n") == number(attempt, "n") + 1)
         return (uint64_t)number(next, "start_us");
     if (last > 0 && is(text(attempt, "verdict"), "ok"))
@@ -335,11 +338,23 @@ static void add_attempt(const struct telling *t, json_object *attempt, struct ot
     otlp_add_text(a, GATEWAY "verdict", text(attempt, "verdict"));
     otlp_add_text(a, GATEWAY "reason", text(attempt, "reason"));
     otlp_add_text(a, GATEWAY "provider.code", text(attempt, "provider_code"));
+    if (is_true(attempt, "beside"))
+        otlp_add_bool(a, GATEWAY "beside", true);
     add_fallback(t, n > 0 ? n - 1 : 0, a);
     if (n > 1)
         otlp_add_int(a, "http.request.resend_count", n - 1);
     if (number(attempt, "status") > 0)
         otlp_add_int(a, "http.response.status_code", number(attempt, "status"));
+}
+
+/* Whether it is the one that decided how the request ended: the last, unless it is said. */
+static bool has_decided(const struct telling *t, size_t i)
+{
+    for (size_t k = 0; k < t->n_attempts; k++) {
+        if (is_true(json_object_array_get_idx(t->attempts, k), "decided"))
+            return k == i;
+    }
+    return i + 1 == t->n_attempts;
 }
 
 static Otlp__Span *tell_attempt(const struct telling *t, const Otlp__Span *server, size_t i)
@@ -367,7 +382,7 @@ static Otlp__Span *tell_attempt(const struct telling *t, const Otlp__Span *serve
     otlp_attributes_begin(&a, t->arena, t->settings->span_value_limit, t->settings->span_count_limit);
     otlp_add_text(&a, "error.type", error);
     add_attempt(t, attempt, &a);
-    if (i + 1 == t->n_attempts && (is(text(attempt, "verdict"), "ok") || is_true(t->event, "committed")))
+    if (has_decided(t, i) && (is(text(attempt, "verdict"), "ok") || is_true(t->event, "committed")))
         add_response(t, attempt, &a);
     set_attributes(span, &a);
     if (error != NULL)

@@ -84,7 +84,8 @@ size_t attempt_add_trace(const struct attempt *a, const char **headers)
 
     if (!a->candidate->upstream->propagates_trace || !turn->worker->shared->settings->tracing.is_tracecontext)
         return 0;
-    trace_attempt_span_id(event->trace.span_id, event->n_attempts + event->n_attempts_dropped, span_id);
+    unsigned place = (unsigned)(a->event - event->attempts) + 1 + event->n_attempts_dropped;
+    trace_attempt_span_id(event->trace.span_id, place, span_id);
     trace_write_parent(&event->trace, span_id, parent);
     headers[n++] = arena_printf(turn->request.arena, "traceparent: %s", parent);
     if (event->trace.parent_span_id[0] != '\0' && trace_is_state(state))
@@ -125,6 +126,7 @@ static int commit(void *ctx, struct span content_type, int64_t whole_bytes)
         memo_note(&a->errand->turn->worker->process->mapping->memo, a->learns);
         attempt_note_lack_of_usage(a);
     }
+    race_win(a);
     answer_commit(a->errand->answer, a->status, content_type, whole_bytes);
     return 0;
 }
@@ -134,7 +136,7 @@ static void record_finished(struct attempt *a)
 {
     struct attempt_outcome outcome = { .status = a->status, .is_committed = true };
 
-    attempt_note_exchange(a, clock_monotonic_us() - a->start_us);
+    attempt_note_exchange(a, clock_monotonic_us());
     attempt_judge_finished(a, &outcome);
     attempt_note_outcome(a, &outcome, (struct span){ NULL, 0 });
     a->errand->turn->event->end = EVENT_END_DONE;
@@ -257,7 +259,8 @@ bool attempt_has_caller_left(void *ctx)
     return conn_has_caller_left(turn->request.conn);
 }
 
-static void exchange(struct attempt *a, const char *const *headers)
+/* The first, or one that takes its place in the record. */
+static void begin_exchange(struct attempt *a)
 {
     struct errand *errand = a->errand;
     struct turn *turn = errand->turn;
@@ -265,21 +268,22 @@ static void exchange(struct attempt *a, const char *const *headers)
     bool is_plain = !errand->facts->is_stream;
     struct span model = snap_has(upstream->override_model) ? snap_span(turn->root, upstream->override_model)
                                                            : snap_span(turn->root, errand->model->name);
-    struct splice body;
 
-    if (errand->dialect->splice_request(errand->facts, model, a->asks_usage, turn->request.arena, &body) !=
+    a->is_relaying = a->is_failed_cut = a->refuses_usage = false;
+    a->status = 0;
+    a->event->reason = a->event->provider_code = NULL;
+    attempt_note_begin(a);
+    if (errand->dialect->splice_request(errand->facts, model, a->asks_usage, turn->request.arena, &a->body) !=
         0) {
         a->result = (struct exchange_result){ .end = EXCHANGE_END_INVALID };
         return;
     }
-    const struct exchange_beat beats[] = {
-        { .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat },
-        slots_beat(turn),
-    };
-    const struct exchange_request request = {
+    a->beats[0] = (struct exchange_beat){ .ctx = a, .due_us = heartbeat_due_us, .run = send_heartbeat };
+    a->beats[1] = slots_beat(turn);
+    a->request = (struct exchange_request){
         .url = a->url,
-        .headers = headers,
-        .body = &body,
+        .headers = a->headers,
+        .body = &a->body,
         .clocks = {
             .connect_ms = upstream->connect_timeout_ms,
             .first_content_ms = is_plain && upstream->plain_timeout_ms != 0 ? upstream->plain_timeout_ms
@@ -287,14 +291,14 @@ static void exchange(struct attempt *a, const char *const *headers)
             .idle_ms = errand->model->stream_idle_timeout_ms,
             .chain_us = errand->deadline_us,
         },
-        .beats = beats,
-        .n_beats = sizeof(beats) / sizeof(beats[0]),
+        .beats = a->beats,
+        .n_beats = ATTEMPT_BEATS,
         .caller_fd = conn_watch_fd(turn->request.conn),
         .has_caller_left = attempt_has_caller_left,
         .caller = errand,
     };
-    const struct exchange_receiver receiver = { .ctx = a, .on_head = on_head, .on_data = on_data };
-    exchange_run(turn->worker->client, &request, &receiver, &a->result);
+    a->receiver = (struct exchange_receiver){ .ctx = a, .on_head = on_head, .on_data = on_data };
+    a->exchange = exchange_begin(turn->worker->client, &a->request, &a->receiver, &a->result);
 }
 
 static void free_reply(struct attempt *a)
@@ -302,27 +306,6 @@ static void free_reply(struct attempt *a)
     if (a->is_relaying)
         relay_free(&a->relay);
     buf_free(&a->failed);
-}
-
-/* One exchange, judged. A second one takes the place of the first in the record. */
-static void try_once(struct attempt *a, const char *const *headers, struct attempt_outcome *out,
-                     struct span *message)
-{
-    uint64_t start = clock_monotonic_us();
-
-    *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG };
-    *message = (struct span){ NULL, 0 };
-    a->is_relaying = a->is_failed_cut = a->refuses_usage = false;
-    a->status = 0;
-    buf_init(&a->failed, SIGNATURE_BODY_MAX);
-    a->event->reason = a->event->provider_code = NULL;
-    a->event->start_us = start - a->errand->turn->start_us;
-    a->start_us = start;
-    exchange(a, headers);
-    uint64_t took_us = clock_monotonic_us() - start;
-    attempt_judge(a, a->result.end, out, message);
-    if (!a->is_recorded)
-        attempt_note_exchange(a, took_us);
 }
 
 /* That this upstream refuses `stream_options` for this model, as of this tree. */
@@ -342,54 +325,70 @@ static uint64_t refusal_of_usage(const struct attempt *a)
  * that does not know the member is asked again without it, and if it answers
  * then, is no longer asked with it: the answer is the proof. A caller that
  * provokes such a refusal must not make all streams go uncounted. */
-static void try_with_usage(struct attempt *a, const char *const *headers, struct attempt_outcome *out,
-                           struct span *message)
+static void choose_usage(struct attempt *a)
 {
     const struct memo *memo = &a->errand->turn->worker->process->mapping->memo;
     bool adds_usage = a->errand->facts->is_stream && !a->errand->facts->wants_usage;
-    uint64_t fact = adds_usage ? refusal_of_usage(a) : 0;
 
-    a->lacks_usage = adds_usage && memo_has(memo, fact);
+    a->lacks_usage = adds_usage && memo_has(memo, refusal_of_usage(a));
     a->asks_usage = adds_usage && !a->lacks_usage;
-    try_once(a, headers, out, message);
-    if (!a->asks_usage || !a->refuses_usage || out->is_committed)
-        return;
+}
+
+static void begin_without_usage(struct attempt *a)
+{
     free_reply(a);
+    buf_init(&a->failed, SIGNATURE_BODY_MAX);
     a->lacks_usage = true;
     a->asks_usage = false;
-    a->learns = fact;
-    try_once(a, headers, out, message);
+    a->learns = refusal_of_usage(a);
+    begin_exchange(a);
 }
 
-void attempt_run(void *ctx, const struct candidate *candidate, struct attempt_outcome *out)
+static struct attempt *begin(struct errand *errand, const struct candidate *candidate)
 {
-    struct errand *errand = ctx;
     struct turn *turn = errand->turn;
-    struct attempt a = { .errand = errand, .candidate = candidate };
-    const char *template =
-        arena_printf(turn->request.arena, "%s: %s", snap_cstr(turn->root, candidate->upstream->header_name),
-                     snap_cstr(turn->root, candidate->upstream->header_template));
-    struct key_line key_line;
-    struct span message;
+    struct arena *arena = turn->request.arena;
+    const struct snap_upstream *upstream = candidate->upstream;
+    struct attempt *a = arena_new_of(arena, struct attempt);
+    const char *template = arena_printf(arena, "%s: %s", snap_cstr(turn->root, upstream->header_name),
+                                        snap_cstr(turn->root, upstream->header_template));
 
-    *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG, .is_undecryptable = true };
-    if (attempt_open_key(&a, template, &key_line) != 0)
-        return;
-
-    a.url = arena_printf(turn->request.arena, "%s/%s", snap_cstr(turn->root, candidate->upstream->url),
-                         errand->dialect->endpoint);
-    a.sink = (struct relay_sink){ .ctx = &a, .commit = commit, .write = write_out };
-    a.event = event_add_attempt(turn->event);
-    attempt_note_candidate(&a);
+    a->errand = errand;
+    a->candidate = candidate;
+    buf_init(&a->failed, SIGNATURE_BODY_MAX);
+    if (attempt_open_key(a, template, &a->key_line) != 0)
+        return a;
+    a->url = arena_printf(arena, "%s/%s", snap_cstr(turn->root, upstream->url), errand->dialect->endpoint);
+    a->sink = (struct relay_sink){ .ctx = a, .commit = commit, .write = write_out };
+    a->event = event_add_attempt(turn->event);
+    attempt_note_candidate(a);
     if (!turn->reply.is_started)
         scoreboard_enter(turn->worker->process->record, STAGE_WAITING);
-    try_with_usage(&a, make_headers(&a, key_line.text), out, &message);
-    attempt_wipe_key(&key_line);
-
-    if (!a.is_recorded)
-        attempt_note_outcome(&a, out, message);
-    a.is_recorded = true;
-    if (out->is_committed)
-        end_committed(&a, out);
-    free_reply(&a);
+    a->headers = make_headers(a, a->key_line.text);
+    choose_usage(a);
+    begin_exchange(a);
+    return a;
 }
+
+static bool go_on(struct attempt *a, struct attempt_outcome *out)
+{
+    struct span message = { NULL, 0 };
+    uint64_t now_us = clock_monotonic_us();
+
+    *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG };
+    attempt_judge(a, a->result.end, out, &message);
+    if (!a->is_recorded)
+        attempt_note_exchange(a, now_us);
+    if (a->asks_usage && a->refuses_usage && !out->is_committed) {
+        begin_without_usage(a);
+        return true;
+    }
+    if (!a->is_recorded)
+        attempt_note_outcome(a, out, message);
+    a->is_recorded = true;
+    if (out->is_committed)
+        end_committed(a, out);
+    return false;
+}
+
+const struct attempt_kind attempts_of_dialect = { .begin = begin, .go_on = go_on, .end = free_reply };

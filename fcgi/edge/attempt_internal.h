@@ -1,16 +1,33 @@
-/* The state of one attempt, for the files that make it: attempt.c runs it, or
- * speech.c; judge.c says how it ended, or speech_judge.c; attempt_record.c writes
- * that down. */
+/* The state of one attempt, for the files that make it: race.c runs it, attempt.c or
+ * speech.c says what it does; judge.c how it ended, or speech_judge.c; attempt_record.c
+ * writes that down. */
 #ifndef FCGI_EDGE_ATTEMPT_INTERNAL_H
 #define FCGI_EDGE_ATTEMPT_INTERNAL_H
 
 #include "core/upstream/relay.h"
 #include "fcgi/edge/attempt.h"
 
+/* The header line that carries the key. */
+struct key_line {
+    char *text;
+    size_t size;
+};
+
+enum { ATTEMPT_BEATS = 2 };
+
 struct attempt {
     struct errand *errand;
     const struct candidate *candidate;
-    struct attempt_event *event;
+    struct attempt_event *event; /* NULL: the key cannot be decrypted, and there was no attempt */
+    bool is_beside;              /* it was begun beside another */
+    bool is_lost;                /* and this one, or that one, is of no use any more: it is recorded */
+    struct exchange *exchange;   /* NULL: none runs */
+    struct exchange_request request;
+    struct exchange_receiver receiver;
+    struct exchange_beat beats[ATTEMPT_BEATS];
+    struct splice body;
+    struct key_line key_line;
+    const char *const *headers;
     const char *url;               /* of a speech's attempt, its endpoint */
     struct exchange_result result; /* of the exchange that runs, as far as it has come */
     uint64_t start_us;             /* of that exchange, monotonic */
@@ -42,14 +59,14 @@ enum exchange_want attempt_keep_failed(struct attempt *a, struct span piece);
 enum { ATTEMPT_TRACE_HEADERS = 2 };
 size_t attempt_add_trace(const struct attempt *a, const char **headers);
 
+/* It gives the caller its first bytes: another that runs has lost. */
+void race_win(struct attempt *a);
+
+/* No other runs. */
+bool race_is_alone(const struct attempt *a);
+
 /* For an exchange: ctx is the errand. */
 bool attempt_has_caller_left(void *ctx);
-
-/* The header line that carries the key. */
-struct key_line {
-    char *text;
-    size_t size;
-};
 
 /* Puts the key into the template at {KEY}: 0, or its error, which has been logged.
  * To be wiped as soon as the exchange is over. */
@@ -73,7 +90,9 @@ void attempt_judge_finished(struct attempt *a, struct attempt_outcome *out);
 /* The record: who was asked, how long it took, what came of it; and the log's
  * line of a failure, or of streams that will have no usage. */
 void attempt_note_candidate(struct attempt *a);
-void attempt_note_exchange(struct attempt *a, uint64_t took_us);
+void attempt_note_in_hand(const struct attempt *a); /* for the scoreboard: its upstream is asked */
+void attempt_note_begin(struct attempt *a);         /* an exchange begins */
+void attempt_note_exchange(struct attempt *a, uint64_t now_us); /* it is over, or as good as that */
 void attempt_note_lack_of_usage(const struct attempt *a);
 void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, struct span message);
 

@@ -1,8 +1,18 @@
 /* What an attempt leaves in the request's event and in the log. */
 #include "fcgi/edge/attempt_internal.h"
 
+#include "core/base/clock.h"
 #include "core/config/provider.h"
 #include "core/log/log.h"
+
+void attempt_note_in_hand(const struct attempt *a)
+{
+    const struct turn *turn = a->errand->turn;
+    size_t place = (size_t)((const char *)a->candidate->upstream - (const char *)turn->root);
+
+    atomic_store_explicit(&turn->worker->process->record->request.upstream, (uint32_t)place,
+                          memory_order_relaxed);
+}
 
 void attempt_note_candidate(struct attempt *a)
 {
@@ -25,14 +35,34 @@ void attempt_note_candidate(struct attempt *a)
         .provider = upstream->series,
         .route = upstream->route_series[a->errand->way],
     };
-    atomic_store_explicit(&a->errand->turn->worker->process->record->request.upstream,
-                          (uint32_t)((const char *)upstream - (const char *)root), memory_order_relaxed);
+    attempt_note_in_hand(a);
 }
 
-void attempt_note_exchange(struct attempt *a, uint64_t took_us)
+void attempt_note_begin(struct attempt *a)
+{
+    struct errand *errand = a->errand;
+    const struct turn *turn = errand->turn;
+
+    a->start_us = clock_monotonic_us();
+    a->event->start_us = a->start_us - turn->start_us;
+    if (race_is_alone(a))
+        errand->upstream_us = a->start_us;
+}
+
+/* Of two that run side by side, upstreams took the time from the first's begin to the last's end. */
+static void note_upstream_time(struct attempt *a, uint64_t now_us)
+{
+    struct errand *errand = a->errand;
+    uint64_t took_us = now_us > errand->upstream_us ? now_us - errand->upstream_us : 0;
+    uint64_t receiver_us = a->result.receiver_us;
+
+    errand->turn->event->upstream_us += took_us > receiver_us ? took_us - receiver_us : 0;
+    errand->upstream_us = now_us;
+}
+
+void attempt_note_exchange(struct attempt *a, uint64_t now_us)
 {
     const struct exchange_result *r = &a->result;
-    struct request_event *event = a->errand->turn->event;
     struct attempt_event *e = a->event;
 
     a->detail = r->detail;
@@ -47,8 +77,8 @@ void attempt_note_exchange(struct attempt *a, uint64_t took_us)
     e->replays = r->replays;
     e->bytes_in = r->bytes_in;
     e->bytes_out = r->bytes_out;
-    e->took_us += took_us;
-    event->upstream_us += took_us > r->receiver_us ? took_us - r->receiver_us : 0;
+    e->took_us += now_us - a->start_us;
+    note_upstream_time(a, now_us);
 }
 
 static void log_failure(const struct attempt *a, const struct attempt_outcome *out, struct span message)
@@ -134,7 +164,8 @@ void attempt_note_outcome(struct attempt *a, const struct attempt_outcome *out, 
         if (a->relay.is_committed)
             note_reply(a);
     }
-    if (event->fallback_reason == NULL && !out->is_committed && out->verdict != VERDICT_CANCELLED)
+    if (event->fallback_reason == NULL && !out->is_committed && out->verdict != VERDICT_CANCELLED &&
+        !(a->is_beside && !race_is_alone(a))) /* the other has not failed yet */
         event->fallback_reason = out->last_status != NULL
                                      ? out->last_status
                                      : arena_printf(a->errand->turn->request.arena, "%d", out->status);

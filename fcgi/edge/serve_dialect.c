@@ -29,10 +29,10 @@ static const struct service {
     struct snap_str (*preset)(const struct snap_root *root);
     const struct snap_model *(*find)(const struct snap_root *root, struct span name);
     bool (*can_serve)(void *ctx, const struct snap_upstream *upstream);
-    void (*attempt)(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
+    const struct attempt_kind *attempts;
 } services[] = {
-    [false] = { MODELS_LLM, preset_chat, snapshot_model, NULL, attempt_run },
-    [true] = { MODELS_TTS, preset_tts, snapshot_tts_model, speech_can_serve, speech_attempt_run },
+    [false] = { MODELS_LLM, preset_chat, snapshot_model, NULL, &attempts_of_dialect },
+    [true] = { MODELS_TTS, preset_tts, snapshot_tts_model, speech_can_serve, &attempts_of_speech },
 };
 
 static void list_name(void *ctx, struct span name)
@@ -179,13 +179,6 @@ static void fail_unserved(const struct errand *errand)
                             });
 }
 
-static void attempt(void *ctx, const struct candidate *candidate, struct attempt_outcome *out)
-{
-    struct errand *errand = ctx;
-    services[errand->dialect->is_adapted].attempt(errand, candidate, out);
-    slots_note_outcome(errand, candidate, out);
-}
-
 static void conclude(struct errand *errand, const struct loop_result *result)
 {
     struct turn *turn = errand->turn;
@@ -232,6 +225,7 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         .dialect = dialect,
         .facts = &facts,
         .model = model,
+        .kind = service->attempts,
         .answer = &answer,
         .way = facts.transcription != NULL ? SNAP_WAY_TRANSCRIPTION : SNAP_WAY_FIRST,
         .deadline_us = chain_deadline(turn, model, facts.is_stream),
@@ -243,7 +237,13 @@ void serve_dialect(struct turn *turn, const struct dialect *dialect)
         .ctx = &errand,
     };
     const struct loop_ops ops = {
-        .ctx = &errand, .now_us = now_us, .admit = slots_admit, .attempt = attempt
+        .ctx = &errand,
+        .now_us = now_us,
+        .admit = slots_admit,
+        .begin = race_begin,
+        .wait = race_wait,
+        .admit_beside = race_admit_beside,
+        .cancel = race_cancel,
     };
 
     turn->event->series = model->series[errand.way];

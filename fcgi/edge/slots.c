@@ -19,6 +19,9 @@ enum {
     DETAILS_BYTES = 4096,
 };
 
+/* The places of leases. */
+enum { FIRST, BESIDE };
+
 _Static_assert((int)POOLS_MAX >= (int)SNAPSHOT_UPSTREAMS_MAX, "all pools of a model are asked for at once");
 
 /* An upstream of the plan. */
@@ -35,8 +38,9 @@ struct slots {
     struct slot_pool *asked;   /* their pools */
     struct pool_state *states; /* as they stood */
     size_t n;
-    size_t held; /* whose slot it is, while the lease is taken */
-    struct pool_lease lease;
+    size_t held[POOL_HOLDS];              /* whose slot it is, while the lease is taken */
+    struct pool_lease leases[POOL_HOLDS]; /* of the attempt, and of one beside it */
+    size_t last;             /* whose slot was taken last, or is left after the other was given back */
     enum pool_answer answer; /* of the question at the beginning */
     uint64_t waited_us;
     uint64_t kept_us; /* monotonic; the lease was renewed, or was not due */
@@ -63,6 +67,7 @@ static struct slots *make_slots(const struct errand *errand, struct plan *plan)
 
     s->pools = &turn->worker->pools;
     s->plan = plan;
+    s->leases[BESIDE].hold = BESIDE;
     s->choices = arena_array_of(arena, struct choice, errand->model->upstreams.count);
     s->asked = arena_array_of(arena, struct slot_pool, errand->model->upstreams.count);
     s->states = arena_array_of(arena, struct pool_state, errand->model->upstreams.count);
@@ -78,17 +83,17 @@ static struct slots *make_slots(const struct errand *errand, struct plan *plan)
     return s;
 }
 
-static void report_redis(const struct turn *turn, struct slots *s)
+static void report_redis(const struct turn *turn, struct slots *s, const struct pool_lease *lease)
 {
     struct telemetry *telemetry = &turn->worker->process->mapping->telemetry;
 
-    if (s->lease.redis == REDIS_LOST)
+    if (lease->redis == REDIS_LOST)
         log_line(LOG_WARN, "pools_alone", "Redis: %s; %s", redis_client_trouble(s->pools->redis),
                  s->pools->refuses_alone ? "no slots are given out until it answers"
                                          : "this instance counts slots of pools alone");
-    else if (s->lease.redis == REDIS_BACK)
+    else if (lease->redis == REDIS_BACK)
         log_line(LOG_INFO, "pools_shared", "Redis counts slots of pools again");
-    if (s->pools->redis != NULL && !s->lease.is_in_redis && !s->is_alone) {
+    if (s->pools->redis != NULL && !lease->is_in_redis && !s->is_alone) {
         s->is_alone = true;
         telemetry_add(telemetry, METRIC_POOLS_ALONE, 0, 1);
     }
@@ -168,14 +173,14 @@ static bool wait_for_slot(struct errand *errand, struct slots *s)
         uint32_t wait_ms = pause_ms(s);
         is_there = !does_caller_leave(turn, wait_ms < left_ms ? wait_ms : (uint32_t)left_ms, &look_us);
         if (is_there) {
-            s->answer = pools_take(s->pools, s->asked, s->n, true, &s->lease, s->states);
-            report_redis(turn, s);
+            s->answer = pools_take(s->pools, s->asked, s->n, true, &s->leases[FIRST], s->states);
+            report_redis(turn, s, &s->leases[FIRST]);
         }
         now_us = clock_monotonic_us();
     }
     s->waited_us = now_us - begun_us;
     if (s->answer != POOL_TAKEN)
-        pools_leave(s->pools, &s->lease); /* the queues */
+        pools_leave(s->pools, &s->leases[FIRST]); /* the queues */
     return is_there;
 }
 
@@ -201,7 +206,8 @@ static void keep_slot(void *ctx)
     struct slots *s = turn->slots;
 
     s->kept_us = clock_monotonic_us();
-    pools_renew(s->pools, &s->lease);
+    for (unsigned i = 0; i < POOL_HOLDS; i++)
+        pools_renew(s->pools, &s->leases[i]);
 }
 
 static void begin_keeping(struct turn *turn)
@@ -225,8 +231,8 @@ bool slots_take(struct errand *errand, struct plan *plan)
     if (!has_limit(turn->root, errand->model))
         return true;
     struct slots *s = turn->slots = make_slots(errand, plan);
-    s->answer = pools_take(s->pools, s->asked, s->n, waits, &s->lease, s->states);
-    report_redis(turn, s);
+    s->answer = pools_take(s->pools, s->asked, s->n, waits, &s->leases[FIRST], s->states);
+    report_redis(turn, s, &s->leases[FIRST]);
     for (size_t i = 0; i < s->n && s->answer != POOL_AWAY; i++) {
         if (pool_room(&s->asked[i], &s->states[i]) == 0 && s->states[i].saturated_ms == 0)
             count_full(turn, s, i);
@@ -240,7 +246,7 @@ bool slots_take(struct errand *errand, struct plan *plan)
         slots_fail(errand);
         return false;
     }
-    s->held = s->lease.place;
+    s->held[FIRST] = s->last = s->leases[FIRST].place;
     rank(errand, s);
     begin_keeping(turn);
     return true;
@@ -254,6 +260,18 @@ static size_t find(const struct slots *s, const struct snap_upstream *upstream)
     return i;
 }
 
+static enum pool_answer take_at_once(const struct turn *turn, size_t i, unsigned hold)
+{
+    struct slots *s = turn->slots;
+    struct pool_lease *lease = &s->leases[hold];
+    enum pool_answer answer = pools_take(s->pools, &s->asked[i], 1, false, lease, &s->states[i]);
+
+    report_redis(turn, s, lease);
+    if (answer == POOL_TAKEN)
+        s->held[hold] = s->last = i;
+    return answer;
+}
+
 enum skip_reason slots_admit(void *ctx, const struct candidate *candidate)
 {
     const struct errand *errand = ctx;
@@ -263,18 +281,35 @@ enum skip_reason slots_admit(void *ctx, const struct candidate *candidate)
     if (s == NULL)
         return SKIP_NONE;
     size_t i = find(s, candidate->upstream);
-    if (s->lease.is_taken && s->held == i)
+    if (s->leases[FIRST].is_taken && s->held[FIRST] == i)
         return SKIP_NONE;
-    enum pool_answer answer = pools_take(s->pools, &s->asked[i], 1, false, &s->lease, &s->states[i]);
-    report_redis(turn, s);
+    enum pool_answer answer = take_at_once(turn, i, FIRST);
     if (answer == POOL_TAKEN) {
-        s->held = i;
         begin_keeping(turn);
         return SKIP_NONE;
     }
     if (answer == POOL_FULL)
         count_full(turn, s, i);
     return reason_of(answer, &s->states[i]);
+}
+
+bool slots_admit_beside(struct errand *errand, const struct candidate *candidate)
+{
+    struct turn *turn = errand->turn;
+
+    return turn->slots == NULL ||
+           take_at_once(turn, find(turn->slots, candidate->upstream), BESIDE) == POOL_TAKEN;
+}
+
+void slots_give_back(struct turn *turn, bool is_beside)
+{
+    struct slots *s = turn->slots;
+
+    if (s == NULL)
+        return;
+    pools_leave(s->pools, &s->leases[is_beside ? BESIDE : FIRST]);
+    if (s->leases[is_beside ? FIRST : BESIDE].is_taken)
+        s->last = s->held[is_beside ? FIRST : BESIDE];
 }
 
 /* --- what providers say --- */
@@ -345,7 +380,9 @@ static uint64_t keeping_due_us(void *ctx)
 {
     const struct turn *turn = ctx;
     const struct slots *s = turn->slots;
-    return s != NULL && s->lease.is_taken ? s->kept_us + BEAT_MS * US_PER_MS : UINT64_MAX;
+    bool is_taken = s != NULL && (s->leases[FIRST].is_taken || s->leases[BESIDE].is_taken);
+
+    return is_taken ? s->kept_us + BEAT_MS * US_PER_MS : UINT64_MAX;
 }
 
 static int keep(void *ctx)
@@ -367,10 +404,10 @@ static void note(const struct turn *turn, const struct slots *s)
     pool->result = s->answer != POOL_TAKEN && event->end != EVENT_END_CLIENT_GONE ? "refused"
                    : event->n_attempts == 0                                       ? "cancelled"
                                                                                   : "settled";
-    pool->where = s->lease.is_in_redis ? "redis" : "mapping";
+    pool->where = s->leases[FIRST].is_in_redis ? "redis" : "mapping";
     pool->waited_us = s->waited_us;
     if (s->answer == POOL_TAKEN)
-        pool->id = s->asked[s->held].id;
+        pool->id = s->asked[s->last].id;
     for (size_t i = 0; i < s->plan->n_skips; i++)
         event_add_skip(event, snap_span(turn->root, s->plan->skips[i].upstream->id),
                        skip_reason_name(s->plan->skips[i].reason));
@@ -387,5 +424,6 @@ void slots_settle(struct turn *turn)
     if (s->waited_us > 0)
         telemetry_observe(&turn->worker->process->mapping->telemetry, METRIC_POOL_WAIT, 0, s->waited_us, 1);
     conn_set_beat(turn->request.conn, 0, NULL, NULL);
-    pools_leave(s->pools, &s->lease);
+    for (unsigned i = 0; i < POOL_HOLDS; i++)
+        pools_leave(s->pools, &s->leases[i]);
 }

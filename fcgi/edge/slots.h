@@ -18,8 +18,15 @@
 bool slots_take(struct errand *errand, struct plan *plan);
 
 /* For struct loop_ops; ctx is the errand: whether the upstream's slot is held, or can be had. The
- * one that was held is given back for another. */
+ * one that was held is given back for another. No attempt runs. */
 enum skip_reason slots_admit(void *ctx, const struct candidate *candidate);
+
+/* For an attempt beside the one that runs: takes a slot of its own. False: there is none, at once, and
+ * nothing has changed. */
+bool slots_admit_beside(struct errand *errand, const struct candidate *candidate);
+
+/* An attempt needs its slot no more while another runs, or since it was the one beside. */
+void slots_give_back(struct turn *turn, bool is_beside);
 
 /* An attempt has ended: a provider that has too much in hand is left alone for a while. */
 void slots_note_outcome(struct errand *errand, const struct candidate *candidate,

@@ -69,6 +69,7 @@ static int write_audio(void *ctx, struct span audio)
     bool wants_events = errand->facts->speech->wants_events;
 
     if (!s->is_committed) {
+        race_win(&s->base);
         const char *type = wants_events ? errand->dialect->stream_type : adapter_call_type(s->call, audio);
         answer_commit(errand->answer, 200, span_cstr(type), -1);
         s->is_committed = true;
@@ -189,44 +190,49 @@ static void add_result(struct exchange_result *sum, const struct exchange_result
     sum->replays += one->replays;
 }
 
-static void run_exchange(struct speech_attempt *s, const struct adapter_exchange *exchange,
-                         const char *key_line)
+/* The attempt's first, or a further one. */
+static void begin_exchange(struct speech_attempt *s)
 {
-    struct turn *turn = s->base.errand->turn;
-    uint64_t start_us = clock_monotonic_us();
-    struct exchange_result result;
-    const struct exchange_beat beat = slots_beat(turn);
-    const struct exchange_request request = {
-        .url = exchange->url,
-        .headers = make_headers(s, exchange, key_line),
-        .body = exchange->is_get ? NULL : &exchange->body,
+    struct attempt *a = &s->base;
+    struct turn *turn = a->errand->turn;
+
+    a->beats[0] = slots_beat(turn);
+    a->request = (struct exchange_request){
+        .url = s->ask.url,
+        .headers = make_headers(s, &s->ask, s->ask.key_header != NULL ? a->key_line.text : NULL),
+        .body = s->ask.is_get ? NULL : &s->ask.body,
         .trace_header = s->order.adapter->trace_header,
         .clocks = make_clocks(s),
-        .beats = &beat,
+        .beats = a->beats,
         .n_beats = 1,
         .caller_fd = conn_watch_fd(turn->request.conn),
         .has_caller_left = attempt_has_caller_left,
-        .caller = s->base.errand,
+        .caller = a->errand,
     };
-    const struct exchange_receiver receiver = { .ctx = s, .on_head = on_head, .on_data = on_data };
-
-    s->base.status = 0;
-    s->base.is_relaying = false;
-    exchange_run(turn->worker->client, &request, &receiver, &result);
-    if (s->is_committed && result.end == EXCHANGE_END_TIMEOUT_FIRST_CONTENT)
-        result.end = EXCHANGE_END_TIMEOUT_IDLE;
-    if (s->n_exchanges++ == 0)
-        s->base.result = result;
-    else
-        add_result(&s->base.result, &result, start_us - s->base.start_us);
+    a->receiver = (struct exchange_receiver){ .ctx = s, .on_head = on_head, .on_data = on_data };
+    a->status = 0;
+    a->is_relaying = false;
+    s->exchange_us = clock_monotonic_us();
+    a->exchange = exchange_begin(turn->worker->client, &a->request, &a->receiver,
+                                 s->n_exchanges++ == 0 ? &a->result : &s->one);
 }
 
-/* Whether the exchange that is over is followed by another, which *next then is. */
-static bool goes_on(struct speech_attempt *s, struct adapter_exchange *next)
+static void take_result(struct speech_attempt *s)
+{
+    struct exchange_result *sum = &s->base.result;
+
+    if (s->n_exchanges > 1)
+        add_result(sum, &s->one, s->exchange_us - s->base.start_us);
+    if (s->is_committed && sum->end == EXCHANGE_END_TIMEOUT_FIRST_CONTENT)
+        sum->end = EXCHANGE_END_TIMEOUT_IDLE;
+}
+
+/* Whether the exchange that is over is followed by another. */
+static bool has_more(struct speech_attempt *s)
 {
     if (s->base.result.end != EXCHANGE_END_WHOLE || !s->base.is_relaying || s->step != ADAPTER_MORE)
         return false;
-    s->step = adapter_call_finish(s->call, next);
+    s->step = adapter_call_finish(s->call, &s->ask);
     return s->step == ADAPTER_AGAIN;
 }
 
@@ -294,68 +300,73 @@ static void end_committed(struct speech_attempt *s, const struct attempt_outcome
     finish_events(s, &error);
 }
 
-static void attempt(struct speech_attempt *s, struct adapter_exchange *exchange, const char *key_line,
-                    struct attempt_outcome *out)
+/* --- the attempt --- */
+
+static struct attempt *begin(struct errand *errand, const struct candidate *candidate)
 {
-    struct errand *errand = s->base.errand;
+    const struct snap_root *root = errand->turn->root;
+    struct speech_attempt *s = arena_new_of(errand->turn->request.arena, struct speech_attempt);
+    struct attempt *a = &s->base;
+    struct adapter_fault fault;
+
+    a->errand = errand;
+    a->candidate = candidate;
+    a->url = snap_cstr(root, candidate->upstream->url);
+    s->order = make_order(errand, candidate->upstream);
+    s->step = ADAPTER_MORE;
+    s->arena = arena_new();
+    s->scratch = arena_new();
+    ids_request_id(s->id);
+    s->order.id = s->id;
+    s->sink = (struct audio_sink){ .ctx = s, .write = write_audio };
+    buf_init(&s->event, EVENT_BYTES);
+    buf_init(&a->failed, SIGNATURE_BODY_MAX);
+    s->call = adapter_call_new(&s->order, s->arena, s->scratch, &fault);
+    if (s->call == NULL)
+        return a; /* the plan has none that cannot serve */
+    s->call->sink = &s->sink;
+    adapter_call_begin(s->call, &s->ask);
+    if (attempt_open_key(a, s->ask.key_header, &a->key_line) != 0)
+        return a;
+    a->event = event_add_attempt(errand->turn->event);
+    attempt_note_begin(a);
+    attempt_note_candidate(a);
+    scoreboard_enter(errand->turn->worker->process->record, STAGE_WAITING);
+    begin_exchange(s);
+    return a;
+}
+
+static bool go_on(struct attempt *a, struct attempt_outcome *out)
+{
+    struct speech_attempt *s = (struct speech_attempt *)a;
     struct span message = { NULL, 0 };
 
-    s->base.event = event_add_attempt(errand->turn->event);
-    s->base.start_us = clock_monotonic_us();
-    s->base.event->start_us = s->base.start_us - errand->turn->start_us;
-    attempt_note_candidate(&s->base);
-    scoreboard_enter(errand->turn->worker->process->record, STAGE_WAITING);
-    do {
-        run_exchange(s, exchange, exchange->key_header != NULL ? key_line : NULL);
-    } while (goes_on(s, exchange));
-
+    take_result(s);
+    if (has_more(s)) {
+        begin_exchange(s);
+        return true;
+    }
     *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG };
-    speech_judge(s, s->base.result.end, out, &message);
+    speech_judge(s, a->result.end, out, &message);
     out->is_committed = s->is_committed;
-    attempt_note_exchange(&s->base, clock_monotonic_us() - s->base.start_us);
+    attempt_note_exchange(a, clock_monotonic_us());
     if (s->is_committed)
         note_usage(s);
-    s->base.is_relaying = false; /* what the record has of a relay, it has not */
-    attempt_note_outcome(&s->base, out, message);
+    a->is_relaying = false; /* what the record has of a relay, it has not */
+    attempt_note_outcome(a, out, message);
     if (out->is_committed)
         end_committed(s, out);
+    return false;
 }
 
-void speech_attempt_run(void *ctx, const struct candidate *candidate, struct attempt_outcome *out)
+static void end(struct attempt *a)
 {
-    struct errand *errand = ctx;
-    char id[REQUEST_ID_TEXT_BYTES];
-    struct adapter_exchange exchange;
-    struct key_line key_line;
-    struct adapter_fault fault;
-    struct speech_attempt s = {
-        .base = { .errand = errand,
-                  .candidate = candidate,
-                  .url = snap_cstr(errand->turn->root, candidate->upstream->url) },
-        .order = make_order(errand, candidate->upstream),
-        .step = ADAPTER_MORE,
-        .arena = arena_new(),
-        .scratch = arena_new(),
-    };
+    struct speech_attempt *s = (struct speech_attempt *)a;
 
-    *out = (struct attempt_outcome){ .verdict = VERDICT_CONFIG, .is_undecryptable = true };
-    ids_request_id(id);
-    s.order.id = id;
-    s.sink = (struct audio_sink){ .ctx = &s, .write = write_audio };
-    buf_init(&s.event, EVENT_BYTES);
-    buf_init(&s.base.failed, SIGNATURE_BODY_MAX);
-    s.call = adapter_call_new(&s.order, s.arena, s.scratch, &fault);
-    if (s.call == NULL)
-        goto out; /* the plan has none that cannot serve */
-    s.call->sink = &s.sink;
-    adapter_call_begin(s.call, &exchange);
-    if (attempt_open_key(&s.base, exchange.key_header, &key_line) != 0)
-        goto out;
-    attempt(&s, &exchange, key_line.text, out);
-    attempt_wipe_key(&key_line);
-out:
-    buf_free(&s.base.failed);
-    buf_free(&s.event);
-    arena_free(s.scratch);
-    arena_free(s.arena);
+    buf_free(&a->failed);
+    buf_free(&s->event);
+    arena_free(s->scratch);
+    arena_free(s->arena);
 }
+
+const struct attempt_kind attempts_of_speech = { .begin = begin, .go_on = go_on, .end = end };

@@ -7,8 +7,7 @@
 
 #include "fcgi/edge/attempt.h"
 
-/* For struct loop_ops; ctx is the errand. */
-void speech_attempt_run(void *ctx, const struct candidate *candidate, struct attempt_outcome *out);
+extern const struct attempt_kind attempts_of_speech;
 
 /* For struct plan_facts; ctx is the errand, which learns why the first upstream
  * that cannot serve cannot. */

@@ -3,11 +3,16 @@
 #define FCGI_EDGE_SPEECH_INTERNAL_H
 
 #include "adapters/adapter.h"
+#include "core/base/ids.h"
 #include "fcgi/edge/attempt_internal.h"
 #include "fcgi/edge/speech.h"
 
 struct speech_attempt {
-    struct attempt base; /* is_relaying: the reply in hand is a 2xx */
+    struct attempt base; /* is_relaying: the reply in hand is a 2xx; result: of all exchanges so far */
+    struct adapter_exchange ask; /* what is exchanged now, or next */
+    struct exchange_result one;  /* of an exchange that is not the first */
+    uint64_t exchange_us;        /* monotonic; it began */
+    char id[REQUEST_ID_TEXT_BYTES];
     struct adapter_order order;
     struct adapter_call *call;
     enum adapter_step step; /* what the call said last */

@@ -71,7 +71,7 @@ struct scoreboard_record {
     _Atomic uint64_t body_bytes;  /* reserved for the body in hand; 0: none, or a small one */
     _Atomic uint64_t share;       /* see scoreboard_take_share; 0: none */
     _Atomic uint64_t lease;       /* the caller whose place it has (core/admit/admit.h); 0: none */
-    struct pool_owner pool_owner; /* the slot that it has, or waits for */
+    struct pool_owner pool_owner; /* the slots that it has, or waits for */
     struct scoreboard_request request;
 };
 

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
         asked[i] = (struct slot_pool){ span_cstr(ids[i]), 1 + i, WORKERS };
     }
     for (unsigned i = 0; i < WORKERS / 2; i++)
-        pool_owner_hold(&owners[1 + 2 * i], 1 + i % MANY_POOLS);
+        pool_owner_hold(&owners[1 + 2 * i], 0, 1 + i % MANY_POOLS);
     struct pools here = open_pools(NULL), there = open_pools(url);
     redisContext *redis = redisConnectUnix(argv[2]);
     if (redis == NULL || redis->err != 0)

@@ -176,8 +176,21 @@ static const struct {
       "expected a whole number from 1 to 100000" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"poolWaitMs\":1", ""), "/llm/models/gpt/poolWaitMs",
       "unknown member" },
-    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"hedgeAfterMs\":1", ""), "/llm/models/gpt/hedgeAfterMs",
-      "not supported yet" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"hedgeAfterMs\":49", ""), "/llm/models/gpt/hedgeAfterMs",
+      "found the number 49, expected a whole number from 50 to 3600000" },
+    { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"hedgeAfterMs\":30000", ""), "/llm/models/gpt/hedgeAfterMs",
+      "found the number 30000, expected one below timeoutMs of upstream 0, 30000" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE(",\"timeoutMs\":3000,\"plainTimeoutMs\":1000", ",\"hedgeAfterMs\":1000", ""),
+      "/llm/models/gpt/hedgeAfterMs",
+      "found the number 1000, expected one below plainTimeoutMs of upstream 0, 1000" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      TREE("", ",\"hedgeAfterMs\":500", ",\"defaults\":{\"fullChainTimeoutMs\":500}"),
+      "/llm/models/gpt/hedgeAfterMs", "expected one below defaults.fullChainTimeoutMs, 500" },
+    { ENTRY_LLM_ROUTER_CONFIG,
+      "{\"llm\":{\"models\":{}},\"tts\":{\"models\":{\"say\":{\"provider\":\"openai\",\"hedgeAfterMs\":60,"
+      "\"upstreams\":[{\"timeoutMs\":60,\"keys\":[" KEY "]}]}}}}",
+      "/tts/models/say/hedgeAfterMs", "expected one below timeoutMs of upstream 0, 60" },
     { ENTRY_LLM_ROUTER_CONFIG, TREE("", ",\"strategy\":1", ""), "/llm/models/gpt/strategy",
       "not supported yet" },
     /* speech: by the tables of its adapter */
@@ -555,6 +568,22 @@ static const struct {
     { TREE("", ",\"maxWorkerShare\":1", ""), 1 },
     { TREE("", ",\"maxWorkerShare\":100", ""), 100 },
 };
+
+static const struct {
+    const char *tree;
+    unsigned ms;
+} hedges[] = {
+    { TREE("", "", ""), 0 },
+    { TREE("", ",\"hedgeAfterMs\":50", ""), 50 },
+    { TREE(",\"timeoutMs\":500", ",\"hedgeAfterMs\":499", ""), 499 },
+};
+
+START_TEST(nobody_is_asked_beside_another_unless_the_model_says_after_how_long)
+{
+    const struct snap_root *root = compile(hedges[_i].tree, false);
+    ck_assert_uint_eq(snapshot_model(root, span_cstr("gpt"))->hedge_after_ms, hedges[_i].ms);
+}
+END_TEST
 
 START_TEST(a_model_may_have_all_workers_unless_it_says_otherwise)
 {
@@ -1073,6 +1102,8 @@ int main(void)
     tcase_add_test(tests, a_document_nested_too_deeply_is_refused);
     tcase_add_test(tests, a_document_as_deep_as_the_scanner_allows_reaches_the_table);
     tcase_add_test(tests, an_absent_member_has_the_default_of_its_row);
+    tcase_add_loop_test(tests, nobody_is_asked_beside_another_unless_the_model_says_after_how_long, 0,
+                        COUNT(hedges));
     tcase_add_loop_test(tests, a_model_may_have_all_workers_unless_it_says_otherwise, 0, COUNT(shares));
     tcase_add_loop_test(tests, heartbeats_come_before_content_only_where_the_model_says_how_often, 0,
                         (int)COUNT(heartbeats));
