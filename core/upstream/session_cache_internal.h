@@ -1,0 +1,21 @@
+/* Private to session_cache.c, and for its test, which dies in the middle of a change. */
+#ifndef CORE_UPSTREAM_SESSION_CACHE_INTERNAL_H
+#define CORE_UPSTREAM_SESSION_CACHE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "core/upstream/session_cache.h"
+
+struct session_entry {
+    size_t len; /* of its bytes; 0: free */
+    uint64_t until_us;
+    struct session_peer peer;
+};
+
+struct session_cache {
+    pthread_mutex_t mutex; /* robust: the kernel tells the next one that its holder died */
+    struct session_entry entries[SESSIONS_MAX];
+    uint8_t bytes[SESSIONS_MAX][SESSION_BYTES_MAX];
+};
+
+#endif
