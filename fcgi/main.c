@@ -104,6 +104,8 @@ static void prepare_tls(void)
     struct error e;
     if (trust_warm(trust_store(&shared.trust), &e) != 0)
         log_line(LOG_WARN, "tls_not_warm", "%s; each worker takes more memory", e.text);
+    if (session_cache_open(&shared.trust.sessions, &e) != 0)
+        log_line(LOG_WARN, "tls_sessions_not_shared", "%s; each TLS handshake is a full one", e.text);
 }
 
 static void report_telemetry(const char *variable, const char *problem)
@@ -262,6 +264,7 @@ static int run_overflow(struct engine_process *process)
 {
     store_place_wipe(&shared.place);
     otlp_settings_wipe(&shared.otlp);
+    session_cache_close(shared.trust.sessions);
     return overflow_run(&edge_voice, process);
 }
 
@@ -297,6 +300,7 @@ static void request_slow(struct engine_process *process, const struct scoreboard
 static int run_keeper(struct engine_process *process)
 {
     otlp_settings_wipe(&shared.otlp);
+    session_cache_close(shared.trust.sessions);
     return keeper_run(process, &shared);
 }
 
@@ -319,6 +323,7 @@ static int run_shipper(struct engine_process *process)
     static struct pool_gauges pool_gauges;
     struct error e;
 
+    session_cache_close(shared.trust.sessions);
     shipper_init(&shipper, process, METRIC_OF_ROUTER, &shared.spool_plan, &shared.otlp);
     shipper.on_tick = pool_gauges_read;
     shipper.tick_ctx = &pool_gauges;

@@ -1,7 +1,6 @@
 #include "core/upstream/exchange.h"
 
 #include <errno.h>
-#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,10 +105,10 @@ static int on_lookup(void *resolver, void *reserved, void *ctx)
 /* Without a store of ours OpenSSL's own is left, which is empty: nobody is trusted. */
 static CURLcode on_tls_context(CURL *easy, void *ctx, void *trust)
 {
-    X509_STORE *store = trust == NULL ? NULL : trust_store(trust);
-    (void)easy;
-    if (store != NULL)
-        SSL_CTX_set1_cert_store(ctx, store);
+    const char *url = NULL;
+    curl_easy_getinfo(easy, CURLINFO_EFFECTIVE_URL, &url);
+    if (trust != NULL)
+        trust_apply(trust, ctx, span_cstr(url));
     return CURLE_OK;
 }
 
@@ -281,6 +280,7 @@ static void prepare(struct exchange *x)
     curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls_context);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, x->client->trust);
+    curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L); /* not this handle's: `trust` has all workers' */
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);

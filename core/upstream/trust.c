@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/upstream/resumption.h"
 
 const char *trust_file(const char *configured)
 {
@@ -92,9 +95,22 @@ X509_STORE *trust_store(struct trust *trust)
     return trust->store;
 }
 
+void trust_apply(struct trust *trust, SSL_CTX *ctx, struct span url)
+{
+    X509_STORE *store = trust_store(trust);
+
+    if (store == NULL)
+        return;
+    SSL_CTX_set1_cert_store(ctx, store);
+    if (trust->sessions != NULL)
+        resumption_prepare(ctx, trust->sessions, url);
+}
+
 void trust_free(struct trust *trust)
 {
+    session_cache_close(trust->sessions);
     X509_STORE_free(trust->store);
+    trust->sessions = NULL;
     trust->store = NULL;
     trust->is_settled = false;
 }

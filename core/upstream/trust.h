@@ -14,6 +14,8 @@
 #include <stddef.h>
 
 #include "core/base/err.h"
+#include "core/base/span.h"
+#include "core/upstream/session_cache.h"
 
 /* The file to load: `configured`, else $SSL_CERT_FILE, else Debian's bundle. An
  * empty text counts as none. Valid as long as both are. */
@@ -32,11 +34,19 @@ struct trust {
     void (*report)(const struct error *e); /* hears once why the file cannot be used */
     X509_STORE *store;                     /* NULL: not loaded */
     bool is_settled;                       /* it was loaded, or cannot be */
+    /* With whom this store believes in; they go with it, as who is resumed is not
+     * verified again. NULL: each handshake is a full one. */
+    struct session_cache *sessions;
 };
 
 /* The store; the first call loads it. NULL: the file cannot be used, and nobody is
  * trusted. */
 X509_STORE *trust_store(struct trust *trust);
+
+/* Has the connection that `ctx` is for, to the https server of `url`, trust whom the store
+ * does, and resume a session. The trust outlives ctx. */
+void trust_apply(struct trust *trust, SSL_CTX *ctx, struct span url);
+
 void trust_free(struct trust *trust);
 
 /* One TLS handshake of the process with itself, in memory, under a certificate

@@ -36,6 +36,7 @@ class Record:
             self.headers[name.strip().lower()] = value.strip()
         self.body = b""
         self.arrived = None  # the whole request was here
+        self.is_resumed = None  # behind TLS: whether its connection resumed a session
         self.answered = None  # the script had ended
         self.closed = None  # the peer closed, or reset, the connection
         self.is_reset = False
@@ -107,7 +108,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
-        self.is_tls = transport.get_extra_info("sslcontext") is not None
+        tls = transport.get_extra_info("ssl_object")
+        self.is_tls = tls is not None
+        self.is_resumed = tls.session_reused if self.is_tls else None
         self.number = self.upstream._count_connection()
 
     def data_received(self, data):
@@ -152,6 +155,7 @@ class _Connection(asyncio.Protocol):
             return
         record.body, self.buffer = rest[:length], rest[length:]
         record.arrived = time.monotonic()
+        record.is_resumed = self.is_resumed
         self.record = record
         script = self.upstream._take_script(record)
         self.task = asyncio.ensure_future(self._play(script, Exchange(self, record)))
@@ -204,10 +208,7 @@ class Upstream:
 
     def listen_tls(self, context):
         """Listens on a further port, under this ssl.SSLContext; returns a function as base_url."""
-        listening = self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, ssl=context)
-        server = asyncio.run_coroutine_threadsafe(listening, self._loop).result()
-        port = server.sockets[0].getsockname()[1]
-        return lambda name: f"https://127.0.0.1:{port}/{name}"
+        return TlsPort(self, context).base_url
 
     def bind(self, key, *scripts):
         """Requests with this key get these scripts in turn, the last one for ever."""
@@ -256,6 +257,34 @@ class Upstream:
                 self._unexpected.append(record)
                 return _NO_SCRIPT
             return scripts.pop(0) if len(scripts) > 1 else scripts[0]
+
+
+class TlsPort:
+    """A further port of an upstream, behind TLS."""
+
+    def __init__(self, upstream, context):
+        self._upstream = upstream
+        self._server = None
+        self.port = 0
+        self.serve_with(context)
+
+    def serve_with(self, context):
+        """From now on connections begin under this ssl.SSLContext; those that there are stay."""
+        asyncio.run_coroutine_threadsafe(self._listen(context), self._upstream._loop).result()
+
+    async def _listen(self, context):
+        if self._server is not None:
+            self._server.close()
+        self._server = await self._upstream._loop.create_server(
+            lambda: _Connection(self._upstream), "127.0.0.1", self.port, ssl=context
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def base_url(self, name):
+        return f"https://127.0.0.1:{self.port}/{name}"
+
+    def stop(self):
+        self._upstream._loop.call_soon_threadsafe(self._server.close)
 
 
 async def _refuse_unscripted(exchange):

@@ -15,6 +15,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,13 +99,25 @@ static inline SSL_CTX *server_tls(const struct authority *authority, const char 
     return ctx;
 }
 
+struct server_counts {
+    unsigned requests, handshakes;
+    unsigned resumed; /* of these */
+};
+
 struct server_process {
     pid_t pid;
     int port;
-    unsigned *requests; /* shared with it */
+    struct server_counts *counts; /* shared with it */
 };
 
-static inline void serve_connection(SSL *ssl, int fd, unsigned *requests)
+/* A ticket that has not come with the handshake comes with the reply. */
+static inline void give_ticket(SSL *ssl)
+{
+    if (SSL_version(ssl) >= TLS1_3_VERSION && SSL_get_num_tickets(ssl) == 0)
+        SSL_new_session_ticket(ssl);
+}
+
+static inline void serve_connection(SSL *ssl, int fd, struct server_counts *counts)
 {
     static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     static char bytes[1 << 20];
@@ -120,25 +133,39 @@ static inline void serve_connection(SSL *ssl, int fd, unsigned *requests)
         if (end == NULL || body == NULL ||
             len < (size_t)(end + 4 - bytes) + strtoul(body + strlen("\r\ncontent-length:"), NULL, 10))
             continue;
-        ++*requests;
+        counts->requests++;
         len = 0;
-        if (ssl != NULL)
+        if (ssl != NULL) {
+            give_ticket(ssl);
             SSL_write(ssl, reply, (int)sizeof(reply) - 1);
-        else
+        } else {
             (void)!send(fd, reply, sizeof(reply) - 1, MSG_NOSIGNAL);
+        }
     }
 }
 
-static inline _Noreturn void server_process_main(int listener, SSL_CTX *ctx, unsigned *requests)
+static inline bool shake_hands(SSL *ssl, struct server_counts *counts)
+{
+    if (SSL_accept(ssl) != 1)
+        return false;
+    counts->handshakes++;
+    counts->resumed += SSL_session_reused(ssl) == 1;
+    return true;
+}
+
+static inline _Noreturn void server_process_main(int listener, SSL_CTX *ctx, struct server_counts *counts)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN);
     for (;;) {
         int fd = accept(listener, NULL, NULL);
         SSL *ssl = ctx == NULL ? NULL : SSL_new(ctx);
         if (ssl != NULL)
             SSL_set_fd(ssl, fd);
-        if (ssl == NULL || SSL_accept(ssl) == 1)
-            serve_connection(ssl, fd, requests);
+        if (ssl == NULL || shake_hands(ssl, counts))
+            serve_connection(ssl, fd, counts);
+        if (ssl != NULL)
+            SSL_shutdown(ssl); /* else the session is not one to resume */
         SSL_free(ssl);
         close(fd);
     }
@@ -155,13 +182,13 @@ static inline void server_process_start(struct server_process *server, SSL_CTX *
     ck_assert_int_eq(listen(listener, 8), 0);
     ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
     server->port = ntohs(address.sin_port);
-    server->requests =
-        mmap(NULL, sizeof(unsigned), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(server->requests, MAP_FAILED);
+    server->counts =
+        mmap(NULL, sizeof(*server->counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(server->counts, MAP_FAILED);
     server->pid = fork();
     ck_assert_int_ge(server->pid, 0);
     if (server->pid == 0)
-        server_process_main(listener, ctx, server->requests);
+        server_process_main(listener, ctx, server->counts);
     close(listener);
     SSL_CTX_free(ctx);
 }
@@ -169,10 +196,10 @@ static inline void server_process_start(struct server_process *server, SSL_CTX *
 /* Ends it; returns how many requests it got. */
 static inline unsigned server_process_stop(struct server_process *server)
 {
-    unsigned requests = *server->requests;
+    unsigned requests = server->counts->requests;
     kill(server->pid, SIGKILL);
     waitpid(server->pid, NULL, 0);
-    munmap(server->requests, sizeof(unsigned));
+    munmap(server->counts, sizeof(*server->counts));
     return requests;
 }
 

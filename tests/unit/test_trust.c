@@ -1,9 +1,8 @@
 /* Who is trusted with a request over https, and who is not. */
 #include <check.h>
 
-#include "core/base/clock.h"
-#include "core/upstream/exchange.h"
 #include "core/upstream/trust.h"
+#include "tests/unit/posting.h"
 #include "tests/unit/server_process.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -50,52 +49,6 @@ static void count_report(const struct error *e)
 static struct trust in_file(const char *path)
 {
     return (struct trust){ .path = path, .report = count_report };
-}
-
-static enum exchange_want on_head(void *ctx, const struct exchange_head *head)
-{
-    (void)ctx;
-    (void)head;
-    return EXCHANGE_MORE;
-}
-
-static enum exchange_want on_data(void *ctx, struct span piece)
-{
-    (void)ctx;
-    (void)piece;
-    return EXCHANGE_CONTENT;
-}
-
-static struct exchange_result post_to(struct trust *trust, const char *url)
-{
-    const struct exchange_receiver receiver = { .on_head = on_head, .on_data = on_data };
-    static const char *const headers[] = { "Authorization: Bearer k", NULL };
-    struct exchange_client *client;
-    struct exchange_result result;
-    struct splice body;
-    struct error e;
-
-    splice_init(&body, span_cstr("{}"));
-    const struct exchange_request request = {
-        .url = url,
-        .headers = headers,
-        .body = &body,
-        .clocks = { .connect_ms = 10000,
-                    .first_content_ms = 10000,
-                    .idle_ms = 10000,
-                    .chain_us = clock_monotonic_us() + 30 * US_PER_S },
-        .caller_fd = -1,
-    };
-    ck_assert_int_eq(exchange_init_master(&e), 0);
-    ck_assert_int_eq(exchange_open(trust, &client, &e), 0);
-    exchange_run(client, &request, &receiver, &result);
-    if (result.detail != NULL) { /* it goes with the client */
-        static char kept[256];
-        snprintf(kept, sizeof(kept), "%s", result.detail);
-        result.detail = kept;
-    }
-    exchange_close(client);
-    return result;
 }
 
 enum { NOBODY, OURS, THEIRS };
