@@ -277,6 +277,7 @@ bench: packages-bench programs ## speed, as a ratio against the bare alternative
 	@$(PARALLEL) $(BENCH_PROGRAMS)
 	@BUILD=$(BUILD) tests/bench/run
 	@BUILD=$(BUILD) tests/bench/memory
+	@BUILD=$(BUILD) tests/bench/handshakes
 	@BUILD=$(BUILD) tests/bench/voices
 	@BUILD=$(BUILD) tests/bench/utilisation
 

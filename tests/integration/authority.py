@@ -28,17 +28,20 @@ def _builder(subject, issuer, public_key, days):
 
 
 class Authority:
-    """Its certificate is in `file`. RSA, as most are; its servers' keys are not."""
+    """Its certificate is in `file`. RSA, as most are; its servers' keys are not.
+    superior: the authority that vouches for it; its servers show both certificates."""
 
-    def __init__(self, folder, name):
+    def __init__(self, folder, name, superior=None):
         self._folder = folder
         self._name = name
         self._key = rsa.generate_private_key(65537, 2048)
-        builder = _builder(name, name, self._key.public_key(), days=2)
+        issuer = superior if superior is not None else self
+        builder = _builder(name, issuer._name, self._key.public_key(), days=2)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        certificate = builder.sign(self._key, hashes.SHA256())
+        certificate = builder.sign(issuer._key, hashes.SHA256())
         self.file = folder / f"{name}.ca.pem"
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self._shown = self.file.read_bytes() if superior is not None else b""
 
     def server(self, address="127.0.0.1", days=1):
         """An ssl.SSLContext of a server at this address; with days=-1, expired."""
@@ -60,5 +63,6 @@ class Authority:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
+            + self._shown
         )
         return path
