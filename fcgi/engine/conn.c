@@ -162,20 +162,20 @@ const char *conn_param(const struct conn *conn, const char *name)
     return conn->is_cgi ? getenv(name) : record_param(&conn->reader, name);
 }
 
-void conn_each_param(const struct conn *conn, void (*see)(void *ctx, struct span name, const char *value),
+void conn_each_param(const struct conn *conn, void (*see)(void *ctx, struct span name, struct span value),
                      void *ctx)
 {
-    const char *name = NULL, *value = NULL;
+    struct span name, value;
 
     if (!conn->is_cgi) {
-        while (record_next_param(&conn->reader, &name, &value))
-            see(ctx, span_cstr(name), value);
+        for (size_t i = 0; record_param_at(&conn->reader, i, &name, &value); i++)
+            see(ctx, name, value);
         return;
     }
     for (char *const *p = environ; *p != NULL; p++) {
-        value = strchr(*p, '=');
-        if (value != NULL)
-            see(ctx, span_of(*p, (size_t)(value - *p)), value + 1);
+        const char *equals = strchr(*p, '=');
+        if (equals != NULL)
+            see(ctx, span_of(*p, (size_t)(equals - *p)), span_cstr(equals + 1));
     }
 }
 

@@ -60,7 +60,7 @@ void conn_begin_cgi(struct conn *conn, uint32_t stall_ms);
 const char *conn_param(const struct conn *conn, const char *name);
 
 /* Shows all parameters, one after the other. */
-void conn_each_param(const struct conn *conn, void (*see)(void *ctx, struct span name, const char *value),
+void conn_each_param(const struct conn *conn, void (*see)(void *ctx, struct span name, struct span value),
                      void *ctx);
 
 /* There were more than RECORD_PARAMS_MAX bytes of parameters, and not all are kept. */

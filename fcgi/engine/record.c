@@ -5,7 +5,15 @@
 
 #include "core/base/arena.h"
 
-enum { VERSION = 1, ROLE_RESPONDER = 1, KEEP_CONN = 1, BEGIN_BODY_BYTES = 8, PARAMS_FIRST_BYTES = 2048 };
+enum {
+    VERSION = 1,
+    ROLE_RESPONDER = 1,
+    KEEP_CONN = 1,
+    BEGIN_BODY_BYTES = 8,
+    PARAMS_FIRST_BYTES = 2048,
+    PLACES_FIRST = 64, /* web servers send thirty */
+    PLACES_KEPT = 512, /* who sends more is no reason to keep the memory for the others */
+};
 
 void record_reader_init(struct record_reader *reader)
 {
@@ -16,13 +24,24 @@ void record_reader_reset(struct record_reader *reader)
 {
     if (reader->params != NULL)
         explicit_bzero(reader->params, reader->params_len);
-    *reader = (struct record_reader){ .params = reader->params, .params_room = reader->params_room };
+    if (reader->places_room > PLACES_KEPT) {
+        free(reader->places);
+        reader->places = NULL;
+        reader->places_room = 0;
+    }
+    *reader = (struct record_reader){
+        .params = reader->params,
+        .params_room = reader->params_room,
+        .places = reader->places,
+        .places_room = reader->places_room,
+    };
 }
 
 void record_reader_free(struct record_reader *reader)
 {
     record_reader_reset(reader);
     free(reader->params);
+    free(reader->places);
     record_reader_init(reader);
 }
 
@@ -85,6 +104,18 @@ static char *put_text(char *at, struct span text)
     return at + text.len + 1;
 }
 
+static void add_place(struct record_reader *r, const char *name, const char *value)
+{
+    if (r->n_places == r->places_room) {
+        r->places_room = r->places_room == 0 ? PLACES_FIRST : 2 * r->places_room;
+        r->places = xrealloc(r->places, r->places_room * sizeof(*r->places));
+    }
+    r->places[r->n_places++] = (struct record_place){
+        .name = (uint32_t)(name - r->params),
+        .value = (uint32_t)(value - r->params),
+    };
+}
+
 /* Makes texts of the pairs, in place: the two lengths before each leave room for its NULs. */
 static int unpack_params(struct record_reader *r)
 {
@@ -97,7 +128,9 @@ static int unpack_params(struct record_reader *r)
             break;
         if (!is_whole || memchr(name.ptr, '\0', name.len + value.len) != NULL)
             return ERR_FORMAT; /* a NUL would make another text of it */
-        at = put_text(put_text(at, name), value);
+        char *value_at = put_text(at, name);
+        add_place(r, at, value_at);
+        at = put_text(value_at, value);
     }
     explicit_bzero(at, r->params_len - (size_t)(at - r->params)); /* which a reset would not find any more */
     r->params_len = (size_t)(at - r->params);
@@ -225,25 +258,26 @@ void record_reader_skip_body(struct record_reader *r, size_t len)
         r->have = 0;
 }
 
-bool record_next_param(const struct record_reader *reader, const char **name, const char **value)
+bool record_param_at(const struct record_reader *reader, size_t index, struct span *name, struct span *value)
 {
-    if (!reader->has_params || reader->params_len == 0)
+    if (!reader->has_params || index >= reader->n_places)
         return false;
-    const char *at = *name == NULL ? reader->params : *value + strlen(*value) + 1;
-    if (at == reader->params + reader->params_len)
-        return false;
-    *name = at;
-    *value = at + strlen(at) + 1;
+    const struct record_place *place = &reader->places[index];
+    size_t end = index + 1 < reader->n_places ? place[1].name : reader->params_len;
+    *name = span_of(reader->params + place->name, place->value - place->name - 1);
+    *value = span_of(reader->params + place->value, end - place->value - 1);
     return true;
 }
 
+/* A request's are asked for some twenty times: by lengths first, which tell most of them apart. */
 const char *record_param(const struct record_reader *reader, const char *name)
 {
-    const char *found = NULL, *value = NULL;
+    size_t len = strlen(name), n = reader->has_params ? reader->n_places : 0;
 
-    while (record_next_param(reader, &found, &value))
-        if (strcmp(found, name) == 0)
-            return value;
+    for (const struct record_place *place = reader->places; n > 0; place++, n--) {
+        if (place->value - place->name - 1 == len && memcmp(reader->params + place->name, name, len) == 0)
+            return reader->params + place->value;
+    }
     return NULL;
 }
 

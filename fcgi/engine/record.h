@@ -34,6 +34,11 @@ enum record_type {
 };
 
 /* A request that arrives. */
+/* A parameter: where its name and its value begin. */
+struct record_place {
+    uint32_t name, value;
+};
+
 struct record_reader {
     unsigned char header[RECORD_HEADER_BYTES];
     size_t have;         /* bytes of header */
@@ -41,6 +46,8 @@ struct record_reader {
     size_t padding_left;
     char *params; /* as they come; from has_params on "NAME\0VALUE\0…" */
     size_t params_len, params_room;
+    struct record_place *places; /* where in there each is, from has_params on */
+    size_t n_places, places_room;
     uint16_t request_id;
     bool has_begun;
     bool is_to_keep;    /* FCGI_KEEP_CONN: the front end would use the connection again */
@@ -72,8 +79,9 @@ void record_reader_skip_body(struct record_reader *reader, size_t len);
 /* A parameter's value, with a NUL behind it; NULL if it is absent, or not all have come. */
 const char *record_param(const struct record_reader *reader, const char *name);
 
-/* The parameter behind *name, and its value; the first for NULL. False: there is none. */
-bool record_next_param(const struct record_reader *reader, const char **name, const char **value);
+/* The parameters in the order in which they came, from 0; both have a NUL behind them. False: there are no
+ * more. */
+bool record_param_at(const struct record_reader *reader, size_t index, struct span *name, struct span *value);
 
 /* Eight bytes. */
 void record_put_header(unsigned char out[RECORD_HEADER_BYTES], enum record_type type, unsigned request_id,

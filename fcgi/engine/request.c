@@ -30,10 +30,10 @@ void request_choose_id(struct span given, char out[REQUEST_ID_MAX + 1])
 }
 
 /* As HTTP has it: ": " and CR LF, less the prefix of the parameter. */
-static void add_header_bytes(void *total, struct span name, const char *value)
+static void add_header_bytes(void *total, struct span name, struct span value)
 {
     if (name.len >= 5 && memcmp(name.ptr, "HTTP_", 5) == 0)
-        *(size_t *)total += name.len - 5 + strlen(value) + 4;
+        *(size_t *)total += name.len - 5 + value.len + 4;
 }
 
 static const char *or_empty(const char *text)

@@ -75,18 +75,17 @@ static void check_same(int error, const struct record_reader *whole, const struc
 
 static void check_params(const struct record_reader *reader)
 {
-    const char *name = NULL, *value = NULL;
-    struct span params = span_of(reader->params, reader->params_len);
+    struct span params = span_of(reader->params, reader->params_len), name, text;
 
-    while (record_next_param(reader, &name, &value)) {
-        fuzz_check(fuzz_lies_inside(span_of(name, strlen(name) + 1), params),
-                   "a name lies in the parameters");
-        fuzz_check(fuzz_lies_inside(span_of(value, strlen(value) + 1), params),
-                   "a value lies in the parameters");
-        fuzz_check(record_param(reader, name) != NULL, "what is listed is found");
+    for (size_t i = 0; record_param_at(reader, i, &name, &text); i++) {
+        fuzz_check(fuzz_lies_inside(span_of(name.ptr, name.len + 1), params) && strlen(name.ptr) == name.len,
+                   "a name lies in the parameters, and ends");
+        fuzz_check(fuzz_lies_inside(span_of(text.ptr, text.len + 1), params) && strlen(text.ptr) == text.len,
+                   "a value lies in the parameters, and ends");
+        fuzz_check(record_param(reader, name.ptr) != NULL, "what is listed is found");
     }
     for (int i = 0; i < N_NAMES; i++) {
-        value = record_param(reader, NAMES[i]);
+        const char *value = record_param(reader, NAMES[i]);
         fuzz_check(value == NULL || fuzz_lies_inside(span_cstr(value), params),
                    "what is found is a parameter");
     }

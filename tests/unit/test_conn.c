@@ -194,10 +194,10 @@ struct listed {
     unsigned times;
 };
 
-static void see_param(void *ctx, struct span name, const char *value)
+static void see_param(void *ctx, struct span name, struct span value)
 {
     struct listed *wanted = ctx;
-    if (span_is(name, wanted->name) && strcmp(value, wanted->value) == 0)
+    if (span_is(name, wanted->name) && span_is(value, wanted->value))
         wanted->times++;
 }
 

@@ -1,4 +1,5 @@
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/arena.h"
@@ -262,6 +263,39 @@ START_TEST(parameters_beyond_the_limit_are_dropped)
 }
 END_TEST
 
+/* More than any web server sends: they are found, and the next request does not pay for them. */
+START_TEST(many_parameters_are_listed_in_their_order_and_then_forgotten)
+{
+    enum { MANY = 5000 };
+    struct span name, value;
+    struct buf params;
+    char text[16];
+
+    buf_init(&params, WIRE_BYTES);
+    for (int i = 0; i < MANY; i++) {
+        int len = snprintf(text, sizeof(text), "N%d", i);
+        params_add(&params, span_of(text, (size_t)len), span_of(text + 1, i % 2 == 0 ? (size_t)len - 1 : 0));
+    }
+    wire_begin(&wire);
+    wire_stream(&wire, FCGI_PARAMS, buf_span(&params), 60000);
+    wire_end(&wire, FCGI_PARAMS);
+    ck_assert_int_eq(feed_wire(), 0);
+    for (int i = 0; i < MANY; i++) {
+        int len = snprintf(text, sizeof(text), "N%d", i);
+        const char *wanted = i % 2 == 0 ? text + 1 : "";
+        ck_assert_msg(record_param_at(&reader, (size_t)i, &name, &value) && span_is(name, text) &&
+                          span_is(value, wanted),
+                      "parameter %d is not \"%.*s\" with \"%s\"", i, len, text, wanted);
+        expect_param(text, wanted);
+    }
+    ck_assert(!record_param_at(&reader, MANY, &name, &value));
+    record_reader_reset(&reader);
+    ck_assert(!record_param_at(&reader, 0, &name, &value));
+    ck_assert_uint_eq(reader.places_room, 0);
+    buf_free(&params);
+}
+END_TEST
+
 /* A body is given out in place, in pieces of no more than is asked for. */
 START_TEST(a_body_is_taken_in_pieces)
 {
@@ -444,6 +478,7 @@ int main(void)
     tcase_add_test(tcase, a_body_of_an_ended_request_does_not_open_it_again);
     tcase_add_test(tcase, padding_may_be_of_any_length);
     tcase_add_loop_test(tcase, parameters_beyond_the_limit_are_dropped, 0, 2);
+    tcase_add_test(tcase, many_parameters_are_listed_in_their_order_and_then_forgotten);
     tcase_add_test(tcase, a_body_is_taken_in_pieces);
     tcase_add_test(tcase, a_body_that_nobody_wants_yet_stays_where_it_is);
     tcase_add_test(tcase, a_reader_that_is_reset_keeps_its_memory_and_none_of_its_bytes);
