@@ -3,7 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/sha.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/base/err.h"
@@ -14,10 +14,27 @@ static const unsigned char *bytes_of(struct span in)
     return (const unsigned char *)(in.len == 0 ? "" : in.ptr);
 }
 
+static pthread_once_t md_once = PTHREAD_ONCE_INIT;
+static EVP_MD *md;
+
+static void fetch_md(void)
+{
+    md = EVP_MD_fetch(NULL, "SHA256", NULL);
+    if (md == NULL)
+        abort(); /* only if OpenSSL has lost its default provider */
+}
+
+/* SHA256() and EVP_sha256() would be looked up by their name at each use. */
+static const EVP_MD *sha256_md(void)
+{
+    (void)pthread_once(&md_once, fetch_md);
+    return md;
+}
+
 void sha256(struct span in, uint8_t out[SHA256_BYTES])
 {
-    if (SHA256(bytes_of(in), in.len, out) == NULL)
-        abort(); /* only if OpenSSL has lost its default provider */
+    if (EVP_Digest(bytes_of(in), in.len, out, NULL, sha256_md(), NULL) != 1)
+        abort();
 }
 
 void sha256_hex(struct span in, char out[SHA256_HEX_BYTES])
@@ -40,7 +57,7 @@ void fingerprint(struct span in, size_t digits, char *out)
 void hmac_sha256(struct span key, struct span in, uint8_t out[SHA256_BYTES])
 {
     unsigned len = 0;
-    if (HMAC(EVP_sha256(), bytes_of(key), (int)key.len, bytes_of(in), in.len, out, &len) == NULL)
+    if (HMAC(sha256_md(), bytes_of(key), (int)key.len, bytes_of(in), in.len, out, &len) == NULL)
         abort();
 }
 

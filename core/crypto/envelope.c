@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
+#include <pthread.h>
 
 #include "core/base/ids.h"
 #include "core/crypto/digest.h"
@@ -106,9 +107,32 @@ void envelope_keys_wipe(struct envelope_keys *keys)
     OPENSSL_cleanse(keys, sizeof(*keys));
 }
 
+/* Of its 8 kB a key has filled a hundred bytes. */
 void secret_wipe(struct secret *secret)
 {
+    OPENSSL_cleanse(secret->bytes, secret->len + 1);
+    secret->len = 0;
+}
+
+/* Whatever it holds, if anything. */
+static void wipe_whole(struct secret *secret)
+{
     OPENSSL_cleanse(secret, sizeof(*secret));
+}
+
+static pthread_once_t cipher_once = PTHREAD_ONCE_INIT;
+static EVP_CIPHER *cipher; /* NULL: OpenSSL does not have it, and refuses to use none */
+
+static void fetch_cipher(void)
+{
+    cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+}
+
+/* EVP_aes_256_gcm() would be looked up by its name at each use. */
+static const EVP_CIPHER *aes_256_gcm(void)
+{
+    (void)pthread_once(&cipher_once, fetch_cipher);
+    return cipher;
 }
 
 int envelope_encrypt_with_iv(const unsigned char key[ENVELOPE_KEY_BYTES],
@@ -123,7 +147,7 @@ int envelope_encrypt_with_iv(const unsigned char key[ENVELOPE_KEY_BYTES],
         return error_set(e, ERR_LIMIT, "the plaintext has %zu bytes, at most %d are allowed", plaintext.len,
                          ENVELOPE_PLAINTEXT_MAX);
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-    if (ctx == NULL || EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, key, iv) != 1 ||
+    if (ctx == NULL || EVP_EncryptInit_ex(ctx, aes_256_gcm(), NULL, key, iv) != 1 ||
         EVP_EncryptUpdate(ctx, NULL, &len, (const unsigned char *)aad.ptr, (int)aad.len) != 1 ||
         EVP_EncryptUpdate(ctx, bytes, &len, (const unsigned char *)plaintext.ptr, (int)plaintext.len) != 1 ||
         EVP_EncryptFinal_ex(ctx, bytes + len, &rest) != 1 ||
@@ -190,7 +214,7 @@ static bool open_with(const unsigned char key[ENVELOPE_KEY_BYTES], struct sealed
     int len = 0, rest = 0;
     unsigned char *bytes = (unsigned char *)out->bytes;
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
-    bool opened = ctx != NULL && EVP_DecryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, key, sealed->iv) == 1 &&
+    bool opened = ctx != NULL && EVP_DecryptInit_ex(ctx, aes_256_gcm(), NULL, key, sealed->iv) == 1 &&
                   EVP_DecryptUpdate(ctx, NULL, &len, (const unsigned char *)aad.ptr, (int)aad.len) == 1 &&
                   EVP_DecryptUpdate(ctx, bytes, &len, sealed->bytes, sealed->len) == 1 &&
                   EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, ENVELOPE_TAG_BYTES, sealed->tag) == 1 &&
@@ -200,7 +224,7 @@ static bool open_with(const unsigned char key[ENVELOPE_KEY_BYTES], struct sealed
     out->bytes[out->len] = '\0';
     /* What GCM gave out before the tag was checked must not stay. */
     if (!opened)
-        secret_wipe(out);
+        wipe_whole(out);
     return opened;
 }
 
@@ -209,7 +233,7 @@ int envelope_decrypt(const struct envelope_keys *keys, struct span text, struct 
 {
     struct sealed sealed;
     if (!unpack(text, &sealed)) {
-        secret_wipe(out);
+        wipe_whole(out);
         return error_set(e, ERR_FORMAT, "the ciphertext is not of the form v1.<iv>.<ciphertext>.<tag>");
     }
     if (open_with(keys->current, &sealed, aad, out) ||

@@ -69,7 +69,7 @@ struct secret {
 int envelope_decrypt(const struct envelope_keys *keys, struct span text, struct span aad, struct secret *out,
                      struct error *e);
 
-/* Overwrites the plaintext; the compiler cannot leave it out. */
+/* Overwrites the plaintext that envelope_decrypt put there, if it did; the compiler cannot leave it out. */
 void secret_wipe(struct secret *secret);
 
 #endif
