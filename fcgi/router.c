@@ -5,6 +5,8 @@
 
 #include "core/log/log.h"
 
+enum { LINE_BYTES = 4096 }; /* of an event's line; usually a quarter of it */
+
 /* Of those dropped, the 1st, 2nd, 4th, 8th … */
 static void report_drop(const struct spool *spool)
 {
@@ -24,9 +26,10 @@ static void append_line(struct spool *spool, struct mapping *mapping, struct spa
 
 void router_append_event(struct spool *spool, struct mapping *mapping, const struct request_event *event)
 {
+    char memory[LINE_BYTES];
     struct buf line;
 
-    buf_init(&line, EVENT_LIMIT_BYTES);
+    buf_init_in(&line, memory, sizeof(memory), EVENT_LIMIT_BYTES);
     event_write(event, &line);
     append_line(spool, mapping, buf_span(&line));
     buf_free(&line);
@@ -37,9 +40,10 @@ void router_append_event(struct spool *spool, struct mapping *mapping, const str
 void router_record(struct spool *spool, struct mapping *mapping, struct scoreboard_record *record,
                    const struct request_event *event)
 {
+    char memory[LINE_BYTES];
     struct buf line;
 
-    buf_init(&line, EVENT_LIMIT_BYTES);
+    buf_init_in(&line, memory, sizeof(memory), EVENT_LIMIT_BYTES);
     event_write(event, &line);
     if (record != NULL) {
         record->request.status = event->status;

@@ -13,9 +13,20 @@ void buf_init(struct buf *buf, size_t limit)
     *buf = (struct buf){ .limit = limit };
 }
 
+void buf_init_in(struct buf *buf, char *memory, size_t size, size_t limit)
+{
+    *buf = (struct buf){
+        .data = memory,
+        .capacity = size < limit ? size : limit,
+        .limit = limit,
+        .is_lent = true,
+    };
+}
+
 void buf_free(struct buf *buf)
 {
-    free(buf->data);
+    if (!buf->is_lent)
+        free(buf->data);
     *buf = (struct buf){ .limit = buf->limit };
 }
 
@@ -31,7 +42,11 @@ static void grow(struct buf *buf, size_t need)
     size_t capacity = least < buf->limit ? least : buf->limit;
     while (capacity < need)
         capacity = capacity > buf->limit / 2 ? buf->limit : capacity * 2;
-    buf->data = xrealloc(buf->data, capacity);
+    if (buf->is_lent)
+        buf->data = memcpy(xmalloc(capacity), buf->data, buf->len);
+    else
+        buf->data = xrealloc(buf->data, capacity);
+    buf->is_lent = false;
     buf->capacity = capacity;
 }
 

@@ -1,6 +1,7 @@
 /*
  * A growing byte buffer with a hard limit. The buffer owns its memory, which
- * comes from the heap and is freed with buf_free.
+ * comes from the heap and is freed with buf_free; one may begin in memory of
+ * the caller's, so that what is short needs none.
  *
  * Appending beyond the limit changes nothing but `overflowed`, which stays set
  * until buf_clear: a writer can append many pieces and ask once at the end.
@@ -19,10 +20,14 @@ struct buf {
     size_t capacity; /* never more than the limit */
     size_t limit;    /* bytes; len never exceeds it */
     bool overflowed;
+    bool is_lent; /* data is the caller's memory */
 };
 
 /* An empty buffer that will hold at most `limit` bytes; allocates nothing. */
 void buf_init(struct buf *buf, size_t limit);
+
+/* The same in `size` bytes of memory that outlives the buffer, until it needs more. */
+void buf_init_in(struct buf *buf, char *memory, size_t size, size_t limit);
 void buf_free(struct buf *buf);
 
 /* Empties the buffer and keeps its memory. */

@@ -8,6 +8,7 @@
 enum {
     TEXT_BYTES = 256,     /* of one text; six times that when every byte is escaped */
     OUTCOME_BYTES = 4096, /* kept free for what follows the attempts */
+    ATTEMPT_BYTES = 2048, /* of one; usually a quarter of it */
 };
 
 const char *event_end_name(enum event_end end)
@@ -184,10 +185,11 @@ static void write_attempt(const struct request_event *event, unsigned place, uns
 static unsigned write_attempts(const struct request_event *event, struct json_writer *w)
 {
     unsigned dropped = event->n_attempts_dropped, before_last = event->n_attempts - (event->n_attempts > 0);
+    char memory[ATTEMPT_BYTES];
     struct buf *out = w->out, last;
     struct json_writer last_writer;
 
-    buf_init(&last, EVENT_LIMIT_BYTES);
+    buf_init_in(&last, memory, sizeof(memory), EVENT_LIMIT_BYTES);
     jw_init(&last_writer, &last);
     if (event->n_attempts > 0)
         write_attempt(event, before_last, event->n_attempts + dropped, &last_writer);

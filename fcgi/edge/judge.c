@@ -11,8 +11,9 @@
  * the record. */
 const char *attempt_redact(const struct attempt *a, struct span text, size_t limit)
 {
+    char memory[LOG_TEXT_BYTES];
     struct buf clean;
-    buf_init(&clean, limit);
+    buf_init_in(&clean, memory, sizeof(memory), limit);
     log_redact(&clean, text, limit);
     const char *copy = arena_span(a->errand->turn->request.arena, buf_span(&clean));
     buf_free(&clean);

@@ -6,8 +6,9 @@ enum { HEAD_BYTES = 16 * 1024, FAILURE_BODY_BYTES = 1024 * 1024 };
 
 void reply_init(struct reply *reply, struct conn *conn)
 {
-    *reply = (struct reply){ .conn = conn };
-    buf_init(&reply->head, HEAD_BYTES);
+    memset(reply, 0, offsetof(struct reply, head_memory));
+    reply->conn = conn;
+    buf_init_in(&reply->head, reply->head_memory, sizeof(reply->head_memory), HEAD_BYTES);
 }
 
 void reply_free(struct reply *reply)

@@ -13,6 +13,9 @@
 #include "core/route/failure.h"
 #include "fcgi/engine/conn.h"
 
+enum { REPLY_HEAD_BYTES = 1024 }; /* of a usual one, and more */
+
+/* Not to be copied: its head lies in it. */
 struct reply {
     struct conn *conn;
     const char *request_id; /* goes out as x-request-id; NULL: none */
@@ -28,6 +31,7 @@ struct reply {
     int status;     /* once started */
     int64_t length; /* of the body, as announced; -1: not announced */
     int64_t sent;   /* of the body */
+    char head_memory[REPLY_HEAD_BYTES];
 };
 
 void reply_init(struct reply *reply, struct conn *conn);

@@ -183,6 +183,37 @@ START_TEST(buf_holds_its_limit_and_not_a_byte_more)
 }
 END_TEST
 
+/* Whatever is lent: nothing, less than is needed, as much, more than the limit. */
+START_TEST(buf_in_lent_memory_takes_what_any_other_does_and_leaves_the_rest_alone)
+{
+    static const size_t sizes[] = { 0, 1, 7, 8, 300, 999, 1000, 1001, 1200 };
+    enum { LIMIT = 1000 };
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char memory[1300];
+        struct buf buf;
+        memset(memory, '#', sizeof(memory));
+        buf_init_in(&buf, memory, sizes[i], LIMIT);
+        for (int n = 0; n < LIMIT / 8; n++) {
+            ck_assert_int_eq(buf_append_cstr(&buf, "12345678"), 0);
+            bool is_there = buf.data == memory, fits = (size_t)(n + 1) * 8 <= sizes[i];
+            ck_assert_msg(is_there == fits, "%zu bytes lent, %d appended: %s", sizes[i], (n + 1) * 8,
+                          is_there ? "still there" : "moved");
+        }
+        ck_assert_int_eq(buf_append_char(&buf, 'x'), ERR_LIMIT);
+        for (size_t at = 0; at < LIMIT; at++)
+            ck_assert_msg(buf.data[at] == "12345678"[at % 8], "%zu bytes lent: byte %zu is %c", sizes[i], at,
+                          buf.data[at]);
+        for (size_t at = sizes[i] < LIMIT ? sizes[i] : LIMIT; at < sizeof(memory); at++)
+            ck_assert_msg(memory[at] == '#', "%zu bytes lent: byte %zu was written", sizes[i], at);
+        buf_free(&buf);
+        ck_assert_int_eq(buf_append_cstr(&buf, "again"), 0);
+        ck_assert_ptr_ne(buf.data, memory);
+        buf_free(&buf);
+    }
+}
+END_TEST
+
 START_TEST(buf_leaves_out_whole_what_does_not_fit)
 {
     struct buf buf;
@@ -615,6 +646,7 @@ int main(void)
     tcase_add_test(memory, arena_copies_text);
     tcase_add_test(memory, arena_ends_the_process_when_a_product_overflows);
     tcase_add_test(memory, buf_holds_its_limit_and_not_a_byte_more);
+    tcase_add_test(memory, buf_in_lent_memory_takes_what_any_other_does_and_leaves_the_rest_alone);
     tcase_add_test(memory, buf_leaves_out_whole_what_does_not_fit);
     tcase_add_test(memory, buf_formats_text_of_any_length);
     tcase_add_test(memory, buf_gives_up_bytes_from_the_front);
