@@ -179,17 +179,24 @@ char *arena_strdup(struct arena *arena, const char *text)
     return arena_span(arena, span_cstr(text));
 }
 
+/* A text usually fits behind what there is, and is formatted once: the place is what arena_alloc then gives.
+ */
 char *arena_printf(struct arena *arena, const char *format, ...)
 {
+    struct chunk *chunk = arena->chunks;
+    size_t room = chunk->bytes - chunk->used;
     va_list args, again;
+
     va_start(args, format);
     va_copy(again, args);
-    int len = vsnprintf(NULL, 0, format, args);
+    int len = vsnprintf(chunk_base(chunk) + chunk->used, room, format, args);
     va_end(args);
-    char *text = arena_alloc(arena, (size_t)(len < 0 ? 0 : len) + 1);
-    text[0] = '\0';
-    if (len > 0)
-        vsnprintf(text, (size_t)len + 1, format, again);
+    size_t size = (size_t)(len < 0 ? 0 : len) + 1;
+    char *text = arena_alloc(arena, size);
+    if (len < 0)
+        text[0] = '\0';
+    else if (size > room)
+        vsnprintf(text, size, format, again);
     va_end(again);
     return text;
 }

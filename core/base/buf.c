@@ -88,6 +88,16 @@ int buf_append_char(struct buf *buf, char c)
     return buf_append(buf, &c, 1);
 }
 
+int buf_append_uint(struct buf *buf, uint64_t value)
+{
+    char digits[20], *at = digits + sizeof(digits);
+
+    do
+        *--at = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    return buf_append(buf, at, (size_t)(digits + sizeof(digits) - at));
+}
+
 int buf_printf(struct buf *buf, const char *format, ...)
 {
     char small[256];

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/span.h"
 
@@ -38,6 +39,7 @@ int buf_append(struct buf *buf, const void *bytes, size_t len);
 int buf_append_span(struct buf *buf, struct span span);
 int buf_append_cstr(struct buf *buf, const char *text);
 int buf_append_char(struct buf *buf, char c);
+int buf_append_uint(struct buf *buf, uint64_t value); /* in decimal digits; printf takes four times as long */
 int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Room for `len` more bytes, behind what there is, to be written and then added to buf->len; NULL:

@@ -1,7 +1,6 @@
 #include "core/base/ids.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -63,8 +62,8 @@ void ids_hex(const void *in, size_t bytes, char *out)
 
 void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES])
 {
+    static const size_t bytes_of_group[] = { 4, 2, 2, 2, 6 };
     unsigned char b[16];
-    char hex[33];
     uint64_t ms = wall_us / 1000;
     unsigned fraction = (unsigned)(wall_us % 1000) * 4096 / 1000; /* RFC 9562, 6.2, method 3 */
 
@@ -74,8 +73,12 @@ void ids_uuid7(uint64_t wall_us, char out[UUID_TEXT_BYTES])
     b[6] = (unsigned char)(0x70 | (fraction >> 8));
     b[7] = (unsigned char)fraction;
     b[8] = (unsigned char)(0x80 | (b[8] & 0x3f));
-    ids_hex(b, sizeof(b), hex);
-    snprintf(out, UUID_TEXT_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+    for (size_t group = 0, at = 0; group < 5; at += bytes_of_group[group++]) {
+        if (group > 0)
+            *out++ = '-';
+        ids_hex(b + at, bytes_of_group[group], out);
+        out += 2 * bytes_of_group[group];
+    }
 }
 
 void ids_request_id(char out[REQUEST_ID_TEXT_BYTES])

@@ -48,6 +48,15 @@ static inline bool span_starts(struct span a, const char *prefix)
     return a.len >= len && (len == 0 || memcmp(a.ptr, prefix, len) == 0);
 }
 
+/* As much of it as `size` bytes hold, with a NUL behind; size > 0. */
+static inline void span_copy_text(struct span a, char *out, size_t size)
+{
+    size_t len = a.len < size ? a.len : size - 1;
+    if (len > 0)
+        memcpy(out, a.ptr, len);
+    out[len] = '\0';
+}
+
 /* Without the spaces, tabs, CRs and LFs at both ends. */
 static inline struct span span_trim(struct span a)
 {

@@ -4,8 +4,6 @@
  */
 #include "core/dialect/chat.h"
 
-#include <stdio.h>
-
 #include "core/dialect/body_internal.h"
 #include "core/json/writer.h"
 
@@ -128,8 +126,7 @@ static void read_finish_reason(struct reading *r, const struct json_value *v)
     r->has_finish = true;
     r->has_failed_reason =
         is_one_of(text, failed_reasons, sizeof(failed_reasons) / sizeof(failed_reasons[0]));
-    snprintf(r->finish_reason, sizeof(r->finish_reason), "%.*s", (int)(text.len > 31 ? 31 : text.len),
-             text.ptr);
+    span_copy_text(text, r->finish_reason, sizeof(r->finish_reason));
 }
 
 static void read_choice_member(struct reading *r, const struct json_value *v)

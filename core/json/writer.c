@@ -115,40 +115,40 @@ void jw_init(struct json_writer *w, struct buf *out)
 static void separate(struct json_writer *w)
 {
     if (w->need_comma)
-        put_text(w->out, ",");
+        put(w->out, ",", 1);
 }
 
-static void begin(struct json_writer *w, const char *bracket)
+static void begin(struct json_writer *w, char bracket)
 {
     separate(w);
-    put_text(w->out, bracket);
+    put(w->out, &bracket, 1);
     w->need_comma = false;
 }
 
-static void end(struct json_writer *w, const char *bracket)
+static void end(struct json_writer *w, char bracket)
 {
-    put_text(w->out, bracket);
+    put(w->out, &bracket, 1);
     w->need_comma = true;
 }
 
 void jw_begin_object(struct json_writer *w)
 {
-    begin(w, "{");
+    begin(w, '{');
 }
 
 void jw_end_object(struct json_writer *w)
 {
-    end(w, "}");
+    end(w, '}');
 }
 
 void jw_begin_array(struct json_writer *w)
 {
-    begin(w, "[");
+    begin(w, '[');
 }
 
 void jw_end_array(struct json_writer *w)
 {
-    end(w, "]");
+    end(w, ']');
 }
 
 void jw_raw(struct json_writer *w, struct span json)
@@ -210,17 +210,14 @@ void jw_cstr(struct json_writer *w, const char *text)
         jw_string(w, span_cstr(text));
 }
 
-/* printf would take four times as long, and an event has thirty numbers. */
 static void put_number(struct json_writer *w, uint64_t value, bool is_negative)
 {
-    char digits[24], *at = digits + sizeof(digits);
-
-    do
-        *--at = (char)('0' + value % 10);
-    while ((value /= 10) > 0);
+    separate(w);
     if (is_negative)
-        *--at = '-';
-    jw_raw(w, span_of(at, (size_t)(digits + sizeof(digits) - at)));
+        put(w->out, "-", 1);
+    if (!w->out->overflowed)
+        (void)buf_append_uint(w->out, value);
+    w->need_comma = true;
 }
 
 void jw_int(struct json_writer *w, int64_t value)

@@ -1,6 +1,5 @@
 #include "core/upstream/relay.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Upstreams name a stream's type with parameters of their own or not at all. */
@@ -23,8 +22,7 @@ void relay_init(struct relay *relay, const struct dialect *dialect, const struct
         .hides_usage = hides_usage,
     };
     usage_init(&relay->state.usage);
-    snprintf(relay->content_type_text, sizeof(relay->content_type_text), "%.*s", (int)content_type.len,
-             content_type.len > 0 ? content_type.ptr : "");
+    span_copy_text(content_type, relay->content_type_text, sizeof(relay->content_type_text));
     sse_init(&relay->framer, RELAY_EVENT_BYTES);
     buf_init(&relay->held, is_stream ? RELAY_HOLD_BYTES : RELAY_PLAIN_BYTES);
     buf_init(&relay->failure, RELAY_FAILURE_BYTES);

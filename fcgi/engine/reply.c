@@ -53,17 +53,27 @@ static const char *reason(int status)
 
 static void write_header(struct buf *head, const char *name, struct span value)
 {
-    buf_printf(head, "%s: %.*s\r\n", name, (int)value.len, value.len > 0 ? value.ptr : "");
+    buf_append_cstr(head, name);
+    buf_append(head, ": ", 2);
+    buf_append_span(head, value);
+    buf_append(head, "\r\n", 2);
 }
 
 static void write_head(struct buf *head, int status, struct span content_type, int64_t length,
                        const char *request_id)
 {
-    buf_printf(head, "Status: %d %s\r\n", status, reason(status));
+    buf_append_cstr(head, "Status: ");
+    buf_append_uint(head, (uint64_t)status);
+    buf_append_char(head, ' ');
+    buf_append_cstr(head, reason(status));
+    buf_append(head, "\r\n", 2);
     if (content_type.len > 0)
         write_header(head, "Content-Type", content_type);
-    if (length >= 0)
-        buf_printf(head, "Content-Length: %lld\r\n", (long long)length);
+    if (length >= 0) {
+        buf_append_cstr(head, "Content-Length: ");
+        buf_append_uint(head, (uint64_t)length);
+        buf_append(head, "\r\n", 2);
+    }
     if (request_id != NULL)
         write_header(head, "x-request-id", span_cstr(request_id));
 }

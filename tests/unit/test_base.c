@@ -243,6 +243,68 @@ START_TEST(buf_formats_text_of_any_length)
 }
 END_TEST
 
+START_TEST(buf_writes_numbers_in_digits)
+{
+    static const struct {
+        uint64_t value;
+        const char *text;
+    } numbers[] = {
+        { 0, "0" },
+        { 7, "7" },
+        { 10, "10" },
+        { 99, "99" },
+        { 100, "100" },
+        { 1234567890, "1234567890" },
+        { UINT64_MAX, "18446744073709551615" },
+    };
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        struct buf buf;
+        buf_init(&buf, 30);
+        ck_assert_int_eq(buf_append_uint(&buf, numbers[i].value), 0);
+        ck_assert_msg(span_is(buf_span(&buf), numbers[i].text), "%.*s instead of %s", (int)buf.len, buf.data,
+                      numbers[i].text);
+        buf_free(&buf);
+    }
+}
+END_TEST
+
+START_TEST(span_is_copied_as_far_as_there_is_room)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+        const char *copy;
+    } rows[] = {
+        { "abc", 5, "abc" }, { "abc", 4, "abc" }, { "abc", 3, "ab" }, { "abc", 1, "" }, { NULL, 4, "" }
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char out[6] = "#####";
+        span_copy_text(span_cstr(rows[i].text), out, rows[i].size);
+        ck_assert_str_eq(out, rows[i].copy);
+        ck_assert_msg(out[rows[i].size] == '#' || rows[i].size == 5, "row %zu: written beyond its room", i);
+    }
+}
+END_TEST
+
+/* What is left of a chunk is room for one, for a shorter one, or for none. */
+START_TEST(arena_formats_text_of_any_length_wherever_the_chunk_ends)
+{
+    struct arena *arena = arena_new();
+    for (int len = 0; len < 70000; len = len * 5 / 4 + 1) {
+        for (size_t before = 0; before <= 16384; before += 1023) {
+            arena_reset(arena);
+            memset(arena_alloc(arena, before), '#', before);
+            char *text = arena_printf(arena, "%*d", len, 7), *next = arena_alloc(arena, 16);
+            memset(next, '#', 16);
+            size_t wanted = len == 0 ? 1 : (size_t)len;
+            ck_assert_msg(strlen(text) == wanted && text[wanted - 1] == '7',
+                          "%d characters behind %zu bytes: %zu came", len, before, strlen(text));
+        }
+    }
+    arena_free(arena);
+}
+END_TEST
+
 START_TEST(buf_gives_up_bytes_from_the_front)
 {
     struct buf buf;
@@ -649,9 +711,12 @@ int main(void)
     tcase_add_test(memory, buf_in_lent_memory_takes_what_any_other_does_and_leaves_the_rest_alone);
     tcase_add_test(memory, buf_leaves_out_whole_what_does_not_fit);
     tcase_add_test(memory, buf_formats_text_of_any_length);
+    tcase_add_test(memory, buf_writes_numbers_in_digits);
+    tcase_add_test(memory, arena_formats_text_of_any_length_wherever_the_chunk_ends);
     tcase_add_test(memory, buf_gives_up_bytes_from_the_front);
     tcase_add_loop_test(values, span_trims_white_space_of_http, 0, (int)COUNT(TRIMS));
     tcase_add_test(values, span_trims_no_nul);
+    tcase_add_test(values, span_is_copied_as_far_as_there_is_room);
     tcase_add_test(values, span_compares_bytes_and_lengths);
     tcase_add_test(values, uuid7_has_its_time_version_and_variant_where_rfc_9562_puts_them);
     tcase_add_test(values, nanoids_use_their_alphabet_and_do_not_begin_with_a_dash);
