@@ -183,6 +183,31 @@ START_TEST(does_not_copy_an_event_that_lies_in_one_piece)
 }
 END_TEST
 
+/* A line's end is looked for in several bytes at once: of each byte there is, in front of it and behind. */
+START_TEST(finds_a_lines_end_wherever_it_stands_and_whatever_stands_beside)
+{
+    static const char *const ends[] = { "\n\n", "\r\r", "\r\n\r\n" };
+    for (unsigned byte = 0; byte < 256; byte++) {
+        for (size_t len = 1; len < 20 && byte != '\n' && byte != '\r'; len++) {
+            struct sse_framer framer;
+            struct sse_event event = { 0 };
+            char piece[64] = "data:.";
+            memset(piece + 6, (int)byte, len);
+            size_t size = 6 + len;
+            for (const char *end = ends[(byte + len) % COUNT(ends)]; *end != '\0'; end++)
+                piece[size++] = *end;
+            memset(piece + size, (int)byte, sizeof(piece) - size);
+            sse_init(&framer, LIMIT * 4);
+            ck_assert_int_eq(sse_feed(&framer, span_of(piece, sizeof(piece)), keep_event, &event), 0);
+            ck_assert_msg(span_eq(event.data, span_of(piece + 5, len + 1)) && event.raw.len == size,
+                          "%zu bytes %02x: the data have %zu, the event %zu of %zu", len, byte,
+                          event.data.len, event.raw.len, size);
+            sse_free(&framer);
+        }
+    }
+}
+END_TEST
+
 START_TEST(keeps_a_nul_in_the_data)
 {
     static const char piece[] = "data: a\0b\n\n";
@@ -264,6 +289,7 @@ int main(void)
     tcase_add_loop_test(streams, finds_the_same_events_wherever_the_stream_is_cut, 0, (int)COUNT(STREAMS));
     tcase_add_loop_test(streams, finds_the_same_events_byte_by_byte, 0, (int)COUNT(STREAMS));
     tcase_add_test(promises, does_not_copy_an_event_that_lies_in_one_piece);
+    tcase_add_test(promises, finds_a_lines_end_wherever_it_stands_and_whatever_stands_beside);
     tcase_add_test(promises, keeps_a_nul_in_the_data);
     tcase_add_test(promises, gives_an_event_at_its_last_cr_without_waiting_for_a_lf);
     tcase_add_test(promises, passes_a_large_event_on_as_it_comes);
