@@ -81,7 +81,7 @@ CHUNK_INSTRUCTIONS = 18_200
 # Of a request; a chunk has none. Ours are for the reply and for the request in one piece.
 LIBCURL_ALLOCATIONS = 50
 OPENSSL_ALLOCATIONS = 4
-OUR_ALLOCATIONS = Counter({"buf_reserve": 1, "exchange_run": 1})
+OUR_ALLOCATIONS = Counter({"buf_reserve": 1, "exchange_begin": 1})
 
 
 def complete(text="Hello!"):
