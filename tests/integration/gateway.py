@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import chat
@@ -178,6 +179,17 @@ class Gateway:
 
     def status(self):
         return self.get("/status", key=None).json()
+
+    def settle(self):
+        """Waits until the keeper has nothing left to do, and every worker has what is in force."""
+
+        def is_settled():
+            before = self.status()
+            time.sleep(0.3)
+            now = self.status()
+            return now["reloads"] == before["reloads"] and now["workersCurrent"] == now["workersAlive"]
+
+        wait_until(is_settled, "what was written is in force everywhere")
 
     def checks(self):
         return self.get("/readyz", key=None).json()["checks"]

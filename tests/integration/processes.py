@@ -74,14 +74,17 @@ def _look_at(pid):
 
 
 class KeptPort:
-    """A port of the loopback address that is ours until it is closed. Nobody listens
-    on it, so that a child which sets SO_REUSEADDR too may; meanwhile the kernel gives
-    it to no other who asks for any port, nor to a connection as its own end."""
+    """A port of all addresses that is ours until it is closed. Nobody listens on it, so
+    that a child which sets SO_REUSEADDR too may; meanwhile the kernel gives it to no
+    other who asks for any port, nor to a connection as its own end."""
 
     def __init__(self):
-        self._socket = socket.socket()
+        family, address = (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "")
+        self._socket = socket.socket(family)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(("127.0.0.1", 0))
+        if family == socket.AF_INET6:
+            self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        self._socket.bind((address, 0))
         self.number = self._socket.getsockname()[1]
 
     def close(self):

@@ -54,6 +54,7 @@ def test_a_default_model_that_the_tree_lacks_is_as_good_as_none(changing, mount)
 
 
 def test_the_status_tells_what_is_in_force_and_that_every_worker_serves_it(changing):
+    changing.settle()
     changing.use(Tree(*TREE.models, model("seen", hostile("a", "k1")), default="other"), by_signal=False)
     stored = (changing.state_dir / "configkv" / "LLM_ROUTER_CONFIG.json").read_bytes()
     status = changing.status()

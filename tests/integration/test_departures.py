@@ -15,7 +15,7 @@ from tree import Tree, hostile, model
 TREE = Tree(model("m", hostile("a", "k1"), hostile("b", "k2")), clientStallTimeoutMs=1500)
 
 PROMISED_S = 0.2
-SLACK_S = 0.2
+SLACK_S = 0.5
 
 # phase: (is_stream, script, what the caller reads before it leaves)
 PHASES = {

@@ -234,7 +234,7 @@ def test_heartbeats_put_off_no_deadline(gateway):
     start = time.monotonic()
     reply = gateway.chat("hasty", stream=True)
     took = time.monotonic() - start
-    assert 1.4 <= took < 2.3
+    assert 1.4 <= took < 1.5 + 4 * SLACK_S
     assert last_payload(reply.body)["error"]["code"] == V1_CODES["GATEWAY_TIMEOUT"]
 
 

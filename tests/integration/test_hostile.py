@@ -19,7 +19,7 @@ from processes import CAN_LOOK_INSIDE, count_descriptors, wait_until
 from scripts import answer, flood, hang, head
 from tree import Tree, hostile, model
 
-SLACK_S = 0.4
+SLACK_S = 1.5
 SHED_S = 1.0  # --queue-timeout-ms
 PATIENCE_S = 10  # with a peer that has not sent its parameters (main.c)
 STALL_MS = 1500

@@ -407,6 +407,7 @@ def test_a_reload_is_counted_by_its_source_and_once(gateway):
             label_of(one, "source"): value for one, value in select(gateway.metrics(), f"{Q}config_reload_total").items()
         }
 
+    gateway.settle()
     before = reloads()
     assert set(before) == {"ttl", "file", "pubsub", "reconnect", "signal"}
     gateway.reload()

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+import chat
 import fastcgi
 from errors import assert_error
 from processes import wait_until
+from scripts import answer
 from tree import Tree, hostile, model
 
 PAGES = ["/metrics", "/status"]
@@ -106,12 +108,25 @@ def test_a_source_that_is_refused_is_logged_once_a_minute_without_what_it_tried(
     assert gateway.spool.read_bytes() == spooled
 
 
+@pytest.mark.parametrize("content, reason", [(None, "No such file"), (b"too-short\n", "at least 16")])
+def test_a_token_that_is_none_makes_nobody_an_administrator_and_callers_are_served(start_gateway, tmp_path, content, reason):
+    file = tmp_path / "a.token"
+    if content is not None:
+        file.write_bytes(content)
+    flags = ["--metrics-access", "none", "--admin-token-file", str(file)]
+    gateway = start_gateway(tree(), workers=1, flags=flags)
+    [said] = gateway.log_lines("admin_token_unusable")
+    assert str(file) in said["message"] and reason in said["message"], said
+    gateway.script("m", "k1", answer(200, chat.completion()))
+    assert gateway.chat("m").status == 200
+    assert gateway.get("/metrics", key="too-short").status == gateway.get("/metrics", key="").status == 403
+
+
 @pytest.mark.parametrize(
     "name, value, message",
     [
         ("LLM_ROUTER_METRICS_ACCESS", "loopback,10.0.0.1/8", '"10.0.0.1/8" is not the beginning of a network: that is'),
         ("LLM_ROUTER_METRICS_ACCESS", "localhost", '"localhost" is no address or network'),
-        ("LLM_ROUTER_ADMIN_TOKEN_FILE", "/no/such/file", "/no/such/file"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_start(start_gateway, name, value, message):

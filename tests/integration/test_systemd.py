@@ -98,6 +98,7 @@ def test_a_supervisor_is_told_when_it_serves_reloads_and_stops(gateway, supervis
 
 
 def test_a_supervisor_is_told_of_an_upgrade_and_of_one_that_is_refused(gateway, supervisor):
+    wait_until(lambda: states(supervisor)[2:] == ["READY=1"], "the reload of `use` is over")
     gateway.upgrade("0.1.1")
     wait_until(lambda: states(supervisor)[3:] == ["RELOADING=1", "READY=1"], "it is told of the upgrade", 30)
     put(gateway.program, b"#!/bin/sh\nexit 3\n")

@@ -258,6 +258,7 @@ def test_a_program_of_another_layout_serves_beside_the_old_workers(start):
 
 def test_a_configuration_of_another_layout_is_compiled_anew_before_anybody_is_served(start):
     gateway = start()
+    gateway.settle()
     before = gateway.status()["generation"]
     with open(gateway.run_dir / f"snapshot.{before}", "rb+") as file:
         file.seek(8)

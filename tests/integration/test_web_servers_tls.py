@@ -14,7 +14,7 @@ from scripts import JSON, close, data, end, hang, head, pause
 from tree import Tree, hostile, model
 
 TREE = Tree(model("m", hostile("a", "k1")), model("other", hostile("b", "k1")))
-NOTICED_S = 0.4  # 200 ms are promised
+NOTICED_S = 0.7  # 200 ms are promised
 
 
 class Secure:
@@ -71,11 +71,11 @@ def read_until(stream, mark):
 
 
 def test_a_stream_comes_as_it_is_made(gateway, secure):
-    gateway.script("m", "k1", [head(), data(chat.HELLO), pause(0.5), data(chat.FINISH), data(chat.DONE), end()])
+    gateway.script("m", "k1", [head(), data(chat.HELLO), pause(2.0), data(chat.FINISH), data(chat.DONE), end()])
     begun = time.monotonic()
     curl = secure.curl("m", True, "-w", "%{http_version}")
     received = read_until(curl.stdout, b"Hello")
-    assert time.monotonic() - begun < 0.45
+    assert time.monotonic() - begun < 1.9
     received += curl.stdout.read()
     assert curl.wait(10) == 0
     assert received.decode() == chat.HELLO + chat.FINISH + chat.DONE + "2"
