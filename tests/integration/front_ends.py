@@ -188,6 +188,11 @@ OF_A_BROKEN_REPLY = (
     "test_a_cut_beyond_the_bound_aborts_the_reply",
     "test_a_slot_comes_back_however_its_request_ends[end_cut]",
 )
+OF_A_PLACE = (
+    "test_of_100_parallel_requests_exactly_10_are_in_hand_on_a_limit_of_10",
+    "test_a_killed_worker_frees_its_place_and_only_that",
+    "test_a_slow_reader_holds_back_its_upstream_and_is_left_after_a_deadline",
+)
 CUT_OVER_HTTP2 = "test_a_reply_that_was_cut_is_an_error_of_curls"
 CANCELLED_STREAM = "test_who_cancels_one_stream_of_a_connection_closes_its_upstream"
 SAYS_NOTHING = "it finds out by writing, and the client's connection, which we can look at, is still there"
@@ -236,9 +241,10 @@ FRONT_ENDS = {
         dict.fromkeys(OF_A_BROKEN_REPLY, NO_END)
         | {
             "test_edge.py::test_a_body_over_the_limit_is_refused[*": "the limit is a flag, and a CGI program has none",
-            "test_the_log_has_the_id_by_which_the_provider_finds_a_failed_request_again": "it logs where lighttpd does",
+            "test_what_one_worker_learns_all_know": "they know, but none of them has a number",
             "test_probes_and_pages_are_answered_while_all_workers_are_busy": "no worker is busy with it",
-        },
+        }
+        | dict.fromkeys(OF_A_PLACE, "what a CGI program has in hand is in no scoreboard"),
     ),
     "CGI of lighttpd": FrontEnd(
         LighttpdCgiGateway,
@@ -250,13 +256,13 @@ FRONT_ENDS = {
 BEHIND_EACH = {"test_departures.py", "test_endings.py", "test_openai_sdk.py", "test_web_servers.py", "test_web_servers_tls.py"}
 
 # The files about what a caller gets, which is the same from a CGI program; the others are about what processes do,
-# and about settings of theirs.
+# about settings of theirs, and about slots (maxConcurrency), which such a program has only where there is a Redis.
 ALSO_FOR_CGI = {
     f"test_{name}.py"
     for name in (
-        "callers config deadlines departures edge endings faithful fallback front_ends heartbeats holdback hostile_heads "
-        "openai_node openai_sdk plain record remote_user signatures speech speech_providers stream_options transcriptions "
-        "usage verdicts voices web_servers"
+        "callers config deadlines departures edge endings faithful fallback front_ends heartbeats holdback hostile_heads limits "
+        "openai_node openai_sdk plain record remote_user signatures speech speech_providers stream_options tls transcriptions "
+        "usage verdicts voice_pack_speech voices web_servers"
     ).split()
 }
 
@@ -286,7 +292,8 @@ def is_about_another(item):
         return False
     only = item.get_closest_marker("behind")
     is_its_own = front_end_of(item) == CHOSEN and (only is None or CHOSEN in only.args)
-    is_about_callers = CHOSEN != "CGI" or item.path.name in ALSO_FOR_CGI
+    is_about_instances = "plane" in item.fixturenames  # several, whose own workers are asked
+    is_about_callers = CHOSEN != "CGI" or (item.path.name in ALSO_FOR_CGI and not is_about_instances)
     return not is_its_own or not is_about_callers or "base_urls" not in item.fixturenames
 
 

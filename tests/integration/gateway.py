@@ -87,6 +87,12 @@ class Gateway:
             "PORT": str(self.port),
         } | self._servers
 
+    def _settings(self):
+        """Flags as variables, and what else llm-router's environment has: for a web server that starts it itself."""
+        flags = dict(zip(self._flags[::2], self._flags[1::2], strict=True))
+        variables = {f"LLM_ROUTER_{flag[2:].upper().replace('-', '_')}": value for flag, value in flags.items()}
+        return variables | {name: value for name, value in self._router_environment.items() if value is not None}
+
     def ctl(self, *arguments, given=""):
         done = subprocess.run(
             [program("llm-routerctl"), *arguments],
@@ -104,7 +110,7 @@ class Gateway:
         self.start_router()
         # Where nobody was at its first connect, lighttpd does not look again for a second or two.
         wait_until(self._takes_probes, "llm-router listens")
-        self.web_server = self.front.start(self.environment())
+        self.web_server = self.front.start(self._settings() | self.environment())
         wait_until(self._is_ready, "/readyz answers 200")
 
     def start_router(self):
@@ -168,8 +174,15 @@ class Gateway:
 
     def log_lines(self, event=None):
         """Lines of the log, each of which must be an object; of one kind if it is named."""
-        lines = [json.loads(line) for line in self.router.log_text().splitlines()]
+        text = self.router.log_text().splitlines(True)
+        if self.front.logs_for_programs:
+            text += [line for line in self.web_server.log_text().splitlines(True) if line.startswith("{")]
+        lines = [json.loads(line) for line in text if line.endswith("\n")]
         return [line for line in lines if event is None or line["event"] == event]
+
+    def log_lines_of(self, reply, event=None):
+        """Those about its request. They pass through the master, and come a moment later."""
+        return [line for line in self.log_lines(event) if line.get("request_id") == reply.request_id]
 
     def process_of(self, role):
         return next(pid for pid, name in self.router.roles().items() if name == role)

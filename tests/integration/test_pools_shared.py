@@ -1,5 +1,6 @@
 """maxConcurrency over two instances that share a Redis, and what becomes of it without that."""
 
+import json
 import os
 import re
 import signal
@@ -9,7 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import chat
+import speech
+from cgi_program import CgiCall
 from desk import Desk
+from fastcgi import meta_variables
 from gateway import Gateway
 from plane import Plane
 from pools import (
@@ -127,6 +131,22 @@ def lapses_in_ms(plane, name, upstream):
     (_, lapses_at) = plane.redis.command("ZRANGE", key, 0, -1, "WITHSCORES")
     seconds, microseconds = map(int, plane.redis.command("TIME"))
     return int(float(lapses_at)) - seconds * 1000 - microseconds // 1000
+
+
+def test_redis_counts_the_slots_of_cgi_programs_too(plane):
+    gateway = plane.first.gateway
+    name = use_speech(plane, slots("a", 1))
+    gateway.script(name, "k-a", [hang()])
+    body = json.dumps(speech.request(name)).encode()
+    headers = {"content-type": "application/json", "authorization": f"Bearer {gateway.caller_key}"}
+    params = meta_variables("POST", "/v1/audio/speech", headers, len(body))
+    call = CgiCall(params, body, gateway.environment(), gateway.folder / "cgi.log")
+    gateway.upstream.wait_record(timeout=30)
+    assert_saturated(gateway, gateway.say(name), "/v1", name, 1)
+    gateway.script(name, "k-a", SPOKEN)
+    call.process.send_signal(signal.SIGTERM)  # the caller has left
+    call.exit_status()
+    wait_until(lambda: gateway.say(name).status == 200, "the slot is back", LEASE_S + SLACK_S)
 
 
 def test_first_come_first_served_over_two_instances(plane):

@@ -10,7 +10,7 @@ import pytest
 import speech
 from errors import assert_error, assert_exhausted
 from gateway import MOUNTS
-from processes import CAN_MEASURE_MEMORY, MEMORY_REASON
+from processes import CAN_MEASURE_MEMORY, MEMORY_REASON, wait_until
 from scripts import JSON, SSE, answer, close, data, dribble, end, flood, hang, head, pause, reset, stream
 from speech import MP3, audio
 from test_chaos import private_kb
@@ -335,8 +335,8 @@ def test_the_log_has_the_id_by_which_the_provider_finds_a_failed_request_again(g
     gateway.script("one", "k1", answer(401, "{}", {"x-request-id": trace}))
     gateway.script("one", "k2", answer(401, "{}", {"x-request-id": "of no such form"}))
     reply = gateway.say("one")
-    lines = [json.loads(line) for line in gateway.router.log_text().splitlines() if reply.request_id in line]
-    assert [line.get("upstream_trace") for line in lines if line["event"] == "attempt_failed"] == [trace, None]
+    lines = wait_until(lambda: len(found := gateway.log_lines_of(reply, "attempt_failed")) == 2 and found, "the log says so")
+    assert [line.get("upstream_trace") for line in lines] == [trace, None]
 
 
 def test_a_model_that_an_upstream_does_not_know_is_asked_of_one_other(gateway):

@@ -1,6 +1,5 @@
 """Upstreams behind TLS: those that nobody vouches for get no request, and fall back."""
 
-import json
 
 import pytest
 
@@ -29,11 +28,6 @@ def good(is_stream):
     return stream(*chat.GOOD_STREAM) if is_stream else answer(200, chat.completion())
 
 
-def lines_with(gateway, word):
-    """Whole lines of the log. Those of workers pass through the master, and come a moment later."""
-    return [line for line in gateway.router.log_text().splitlines(True) if word in line and line.endswith("\n")]
-
-
 @both
 def test_a_trusted_upstream_answers_and_its_handshake_is_in_the_record(gateway, is_stream):
     gateway.script("trusted", "k1", good(is_stream))
@@ -53,8 +47,8 @@ def test_an_upstream_that_nobody_vouches_for_gets_no_request_and_the_next_one_an
     event = gateway.event(reply)
     assert reasons(event)[0] == ("connect", "tls")
     assert event["attempts"][0]["bytes_out"] == 0
-    (line,) = wait_until(lambda: lines_with(gateway, reply.request_id), "the log says so")
-    assert IMPOSTORS[kind] in json.loads(line)["detail"]
+    (line,) = wait_until(lambda: gateway.log_lines_of(reply), "the log says so")
+    assert IMPOSTORS[kind] in line["detail"]
     assert len(gateway.upstream.records) == 1
 
 

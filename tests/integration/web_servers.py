@@ -41,6 +41,7 @@ class WebServer:
 
     shipped = ""  # the name of the configuration
     ends_within_s = 10.0
+    logs_for_programs = False  # what llm-router says of requests is in this server's log
 
     def __init__(self, folder, edits=()):
         self._folder = folder
@@ -98,6 +99,8 @@ class LighttpdOfCgi(Lighttpd):
 class LighttpdOfCgiAtMounts(LighttpdOfCgi):
     """The same where callers look for it. An instance beside it answers probes, and administrators are served."""
 
+    logs_for_programs = True
+
     def __init__(self, folder, edits=()):
         name = "env.LLM_ROUTER_PROGRAM"
         rest = """
@@ -113,6 +116,11 @@ $HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" { fastcgi.server = ( "/" => (
         super().__init__(folder, (*places, *edits))
 
     def start(self, environment):
+        """Passes on whatever is not the default, as llm-router(8) says."""
+        last = '"LLM_ROUTER_MASTER_KEY_FILE" => env.LLM_ROUTER_MASTER_KEY_FILE'
+        shipped = (SHIPPED / self.shipped).read_text()
+        rows = [f'"{name}" => env.{name}' for name in environment if name not in ("PATH", "PORT") and f'"{name}"' not in shipped]
+        self._edits = (*self._edits, (last, ",\n    ".join([last, *rows])))
         return super().start(environment | {"LLM_ROUTER_PROGRAM": program("llm-router")})
 
 
