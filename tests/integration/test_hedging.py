@@ -2,21 +2,19 @@
 has answered. Where the second one is asked, the first hangs: no test depends on which of two is faster by a little.
 """
 
-import os
-import signal
 import threading
-import time
 
 import pytest
 
 import chat
-from pools import SPOKEN, counter, fresh, hold, leave, slots
+from pools import SPOKEN
 from processes import wait_until
-from scripts import JSON, answer, close, data, end, hang, head, pause, raw, reset, stream, until
-from speech import MP3, audio
+from scripts import JSON, answer, close, data, end, hang, head, pause, raw, stream, until
+from speech import audio
 from tree import Tree, hostile, model, speaker
 
 HEDGE_MS = 100
+PATIENT_MS = 1000  # where an upstream has to answer before it, on a busy machine too
 PROMISED_S = 0.2
 SLACK_S = 1.0
 HEARTBEAT = b": heartbeat\n\n"
@@ -25,6 +23,7 @@ TREE = Tree(
     model("m", hostile("a", "k1"), hostile("b", "k2"), hostile("c", "k3"), hedgeAfterMs=HEDGE_MS),
     model("keys", hostile("a", "k1", "k2"), hedgeAfterMs=HEDGE_MS),
     model("alone", hostile("a", "k1"), hedgeAfterMs=HEDGE_MS),
+    model("patient", hostile("a", "k1"), hostile("b", "k2"), hedgeAfterMs=PATIENT_MS),
     model("off", hostile("a", "k1"), hostile("b", "k2")),
     model(
         "final",
@@ -116,8 +115,8 @@ def test_a_first_that_answers_after_all_beats_the_one_beside_it(gateway, is_stre
 
 @both
 def test_a_fast_first_is_alone(gateway, is_stream):
-    gateway.script("m", "k1", good(is_stream))
-    reply = gateway.chat("m", is_stream)
+    gateway.script("patient", "k1", good(is_stream))
+    reply = gateway.chat("patient", is_stream)
     event = gateway.event(reply)
     assert verdicts(event) == [("a", "ok", None)] and "hedge" not in event and "decided" not in event["attempts"][0]
 
@@ -140,15 +139,15 @@ def test_what_is_no_content_keeps_no_hedge_off(gateway):
 
 
 def test_content_keeps_it_off_however_long_the_rest_takes(gateway):
-    gateway.script("m", "k1", [head(), data(chat.HELLO), pause(4 * HEDGE_MS / 1000), data(chat.FINISH + chat.DONE), end()])
-    event = gateway.event(gateway.chat("m", stream=True))
+    gateway.script("patient", "k1", [head(), data(chat.HELLO), pause(1.5 * PATIENT_MS / 1000), data(chat.FINISH + chat.DONE), end()])
+    event = gateway.event(gateway.chat("patient", stream=True))
     assert verdicts(event) == [("a", "ok", None)] and "hedge" not in event
 
 
 def test_a_plain_reply_that_has_begun_keeps_it_off(gateway):
     body = chat.completion()
-    gateway.script("m", "k1", [head(200, JSON, len(body)), raw(body[:9]), pause(4 * HEDGE_MS / 1000), raw(body[9:])])
-    event = gateway.event(gateway.chat("m"))
+    gateway.script("patient", "k1", [head(200, JSON, len(body)), raw(body[:9]), pause(1.5 * PATIENT_MS / 1000), raw(body[9:])])
+    event = gateway.event(gateway.chat("patient"))
     assert verdicts(event) == [("a", "ok", None)] and "hedge" not in event
 
 
