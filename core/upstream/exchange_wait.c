@@ -226,12 +226,14 @@ struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us
 {
     enum exchange_end end = EXCHANGE_END_INVALID;
     struct exchange *over;
+    bool is_time = false; /* what has come by then is looked at first */
 
     while ((over = perform(client, &end)) == NULL) {
-        if (until_us != UINT64_MAX && clock_monotonic_us() >= until_us)
+        if (is_time)
             return NULL;
         if ((over = wait_for_more(client, until_us, &end)) != NULL)
             break;
+        is_time = until_us != UINT64_MAX && clock_monotonic_us() >= until_us;
     }
     exchange_settle(over, end);
     return over;

@@ -103,7 +103,7 @@ static inline void answer(struct server *server, size_t i)
 /* Bytes of a client. TLS is refused: a reply that is not TLS, and the end. */
 static inline void receive(struct server *server, size_t i)
 {
-    static char bytes[65536];
+    char bytes[65536]; /* of this thread: a test may have two servers */
     struct buf *received = &server->received[i];
     ssize_t n = recv(server->fds[i], bytes, sizeof(bytes), 0);
     size_t size;
