@@ -170,7 +170,9 @@ struct script {
     const struct candidate *running[2]; /* NULL: none */
     bool refuses_beside;                /* whoever is asked whether one may be begun beside another */
     unsigned asked_beside;
-    uint64_t hedge_us; /* until when the first wait was to last */
+    uint64_t hedge_us;      /* until when the first wait was to last */
+    uint64_t last_until_us; /* and the last one */
+    uint64_t deadline_us;   /* of the chain; 0: DEADLINE_US */
     bool is_cancelled;
 };
 
@@ -205,6 +207,7 @@ static const struct candidate *wait(void *ctx, uint64_t until_us, struct attempt
     script->rest += len + strspn(script->rest + len, " ");
     if (script->hedge_us == 0)
         script->hedge_us = until_us;
+    script->last_until_us = until_us;
     if (span_is(word, "late")) {
         ck_assert_uint_lt(until_us, UINT64_MAX);
         script->now_us = until_us;
@@ -260,7 +263,7 @@ static struct loop_result run(const struct plan_facts *facts, struct script *scr
     struct plan plan;
     plan_make(facts, arena, &plan);
     script->root = facts->root;
-    loop_run(facts, &plan, DEADLINE_US, &ops, &result);
+    loop_run(facts, &plan, script->deadline_us > 0 ? script->deadline_us : DEADLINE_US, &ops, &result);
     ck_assert_msg(script->running[0] == NULL && script->running[1] == NULL, "an attempt is left behind: %s",
                   script->tried);
     return result;
