@@ -280,6 +280,7 @@ bench: packages-bench programs ## speed, as a ratio against the bare alternative
 	@BUILD=$(BUILD) tests/bench/handshakes
 	@BUILD=$(BUILD) tests/bench/voices
 	@BUILD=$(BUILD) tests/bench/utilisation
+	@BUILD=$(BUILD) tests/bench/hedging
 
 bench-peers: packages-bench-peers programs ## speed beside other gateways, which it installs into var/peers: a table in Markdown
 	@$(PARALLEL) $(BENCH_PROGRAMS)

@@ -136,13 +136,13 @@ static void write_attempt(const struct request_event *event, unsigned place, uns
                           struct json_writer *w)
 {
     const struct attempt_event *a = &event->attempts[place];
-    bool is_hedged = event->n_attempts > 1 && event->attempts[1].is_beside;
+    bool has_hedge = event->n_attempts > 1 && event->attempts[1].is_hedged;
 
     jw_begin_object(w);
     jw_member_uint(w, "n", n);
-    if (a->is_beside)
-        jw_member_bool(w, "beside", true);
-    if (is_hedged && place == deciding_place(event))
+    if (a->is_hedged)
+        jw_member_bool(w, "hedged", true);
+    if (has_hedge && place == deciding_place(event))
         jw_member_bool(w, "decided", true);
     span(w, "upstream", a->upstream);
     jw_member_uint(w, "upstream_index", a->upstream_index);
@@ -155,7 +155,7 @@ static void write_attempt(const struct request_event *event, unsigned place, uns
     span(w, "host", a->host);
     span(w, "url", a->url);
     jw_member_uint(w, "start_us", a->start_us);
-    if (is_hedged) /* else it ended when the next one began */
+    if (has_hedge) /* else it ended when the next one began */
         jw_member_uint(w, "took_us", a->took_us);
     number(w, "dns_us", a->dns_us);
     number(w, "connect_us", a->connect_us);

@@ -70,7 +70,7 @@ struct attempt_event {
     struct span provider;    /* as telemetry names it */
     struct span url;         /* scheme, host, port and path: no credentials, no query */
     const char *key_fp;
-    bool is_beside; /* it was begun while the one before it ran */
+    bool is_hedged; /* it was begun beside the one before it, which ran */
     uint64_t start_us, dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
     bool is_reused;
     unsigned replays;

@@ -338,8 +338,8 @@ static void add_attempt(const struct telling *t, json_object *attempt, struct ot
     otlp_add_text(a, GATEWAY "verdict", text(attempt, "verdict"));
     otlp_add_text(a, GATEWAY "reason", text(attempt, "reason"));
     otlp_add_text(a, GATEWAY "provider.code", text(attempt, "provider_code"));
-    if (is_true(attempt, "beside"))
-        otlp_add_bool(a, GATEWAY "beside", true);
+    if (is_true(attempt, "hedged"))
+        otlp_add_bool(a, GATEWAY "hedged", true);
     add_fallback(t, n > 0 ? n - 1 : 0, a);
     if (n > 1)
         otlp_add_int(a, "http.request.resend_count", n - 1);

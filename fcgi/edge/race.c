@@ -31,7 +31,7 @@ void race_begin(void *ctx, const struct candidate *candidate)
         a->is_beside = true;
         event->hedge = EVENT_HEDGE_CANCELLED; /* unless more is to be said */
         if (a->event != NULL)
-            a->event->is_beside = true;
+            a->event->is_hedged = true;
     }
     errand->running[errand->n_running++] = a;
 }

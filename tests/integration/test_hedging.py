@@ -86,8 +86,8 @@ def test_a_silent_first_is_beaten_by_the_next_candidate(gateway, is_stream, name
     event = gateway.event(reply)
     assert verdicts(event) == [("a", "cancelled", "hedge_lost"), (second, "ok", None)]
     assert_lost(event["attempts"][0])
-    assert "beside" not in event["attempts"][0] and "decided" not in event["attempts"][0]
-    assert event["attempts"][1]["beside"] and event["attempts"][1]["decided"]
+    assert "hedged" not in event["attempts"][0] and "decided" not in event["attempts"][0]
+    assert event["attempts"][1]["hedged"] and event["attempts"][1]["decided"]
     assert (event["hedge"], event["end"], event["fallback_depth"]) == ("won", "done", 0)
     assert "fallback_reason" not in event
     assert event["attempts"][1]["start_us"] - event["attempts"][0]["start_us"] >= HEDGE_MS * 1000
@@ -109,7 +109,7 @@ def test_a_first_that_answers_after_all_beats_the_one_beside_it(gateway, is_stre
     event = gateway.event(call)
     assert verdicts(event) == [("a", "ok", None), ("b", "cancelled", "hedge_lost")]
     assert_lost(event["attempts"][1])
-    assert event["attempts"][0]["decided"] and event["attempts"][1]["beside"]
+    assert event["attempts"][0]["decided"] and event["attempts"][1]["hedged"]
     assert (event["hedge"], event["fallback_depth"]) == ("lost", 0)
 
 
