@@ -160,6 +160,72 @@ START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
 }
 END_TEST
 
+/* --- an attempt beside another --- */
+
+static const char *const chains[][3] = { { "cancelled", "ok" },     { "ok", "cancelled" },
+                                         { "server", "ok" },        { "ok", "server" },
+                                         { "server", "server" },    { "server", "server", "ok" },
+                                         { "timeout", "cancelled" } };
+
+static const struct {
+    const char *const *verdicts; /* of attempts; the second one was begun beside the first */
+    unsigned decided_by;
+    enum event_hedge hedge;
+    const char *name;
+    unsigned decided, depth; /* what the line says */
+} hedges[] = {
+    { chains[0], 2, EVENT_HEDGE_WON, "won", 1, 0 },
+    { chains[1], 1, EVENT_HEDGE_LOST, "lost", 0, 0 },
+    { chains[2], 2, EVENT_HEDGE_WON, "won", 1, 1 },
+    { chains[3], 1, EVENT_HEDGE_FAILED, "failed", 0, 0 },
+    { chains[4], 0, EVENT_HEDGE_FAILED, "failed", 1, 1 },
+    { chains[5], 3, EVENT_HEDGE_FAILED, "failed", 2, 2 },
+    { chains[6], 1, EVENT_HEDGE_CANCELLED, "cancelled", 0, 0 },
+};
+
+START_TEST(of_an_attempt_beside_another_it_is_told_which_it_is_which_decided_and_how_long_each_took)
+{
+    for (unsigned i = 0; i < 3 && hedges[_i].verdicts[i] != NULL; i++) {
+        struct attempt_event *attempt = event_add_attempt(&event);
+        attempt->verdict = hedges[_i].verdicts[i];
+        attempt->is_hedged = i == 1;
+        attempt->took_us = 100 + i;
+    }
+    event.hedge = hedges[_i].hedge;
+    event.decided_by = hedges[_i].decided_by;
+    json_object *object = written(), *attempts = member(object, "attempts");
+    ck_assert_str_eq(json_object_get_string(member(object, "hedge")), hedges[_i].name);
+    ck_assert_int_eq(json_object_get_int(member(object, "fallback_depth")), (int)hedges[_i].depth);
+    ck_assert_ptr_eq(event_deciding_attempt(&event), &event.attempts[hedges[_i].decided]);
+    for (unsigned i = 0; i < event.n_attempts; i++) {
+        json_object *attempt = json_object_array_get_idx(attempts, i);
+        ck_assert_int_eq(json_object_object_get_ex(attempt, "hedged", NULL), i == 1);
+        ck_assert_msg(json_object_object_get_ex(attempt, "decided", NULL) == (i == hedges[_i].decided),
+                      "row %d: attempt %u", _i, i);
+        ck_assert_int_eq(json_object_get_int(member(attempt, "took_us")), (int)(100 + i));
+    }
+    json_object_put(object);
+}
+END_TEST
+
+START_TEST(one_that_was_not_made_is_told_without_an_attempt)
+{
+    static const struct {
+        enum event_hedge hedge;
+        const char *name;
+    } rows[] = { { EVENT_HEDGE_BUSY, "busy" }, { EVENT_HEDGE_NO_SLOT, "no_slot" } };
+    fill_attempt(event_add_attempt(&event));
+    event.decided_by = 1;
+    event.hedge = rows[_i].hedge;
+    json_object *object = written();
+    ck_assert_str_eq(json_object_get_string(member(object, "hedge")), rows[_i].name);
+    json_object *attempt = json_object_array_get_idx(member(object, "attempts"), 0);
+    ck_assert(!json_object_object_get_ex(attempt, "decided", NULL));
+    ck_assert(!json_object_object_get_ex(attempt, "took_us", NULL));
+    json_object_put(object);
+}
+END_TEST
+
 START_TEST(an_event_with_nothing_to_say_leaves_it_out)
 {
     json_object *object = written();
@@ -472,6 +538,10 @@ int main(void)
     tcase_add_checked_fixture(bound, set_up, tear_down);
     tcase_add_test(names, an_event_that_says_everything_has_the_names_of_its_specification);
     tcase_add_test(names, an_event_with_nothing_to_say_leaves_it_out);
+    tcase_add_loop_test(
+        names, of_an_attempt_beside_another_it_is_told_which_it_is_which_decided_and_how_long_each_took, 0,
+        COUNT(hedges));
+    tcase_add_loop_test(names, one_that_was_not_made_is_told_without_an_attempt, 0, 2);
     tcase_add_test(names, a_count_of_nought_is_said_where_it_can_occur);
     tcase_add_loop_test(names, characters_are_said_where_a_text_was_spoken_and_who_counted_them, 0,
                         (int)COUNT(characters));

@@ -263,6 +263,20 @@ static const struct told_row {
       "{" IDS ",\"usage\":{\"output\":0},\"attempts\":[{\"n\":1,\"verdict\":\"rate\"},"
       "{\"n\":2,\"verdict\":\"ok\"}]}",
       1, "request ", "gen_ai.usage.output_tokens", NULL, 2 },
+    { "what became of a hedge", "{" IDS ",\"hedge\":\"lost\"}", 0, "HTTP", "airi.gen_ai.gateway.hedge",
+      "lost", 0 },
+    { "an attempt that was begun beside another",
+      "{" IDS ",\"attempts\":[{\"n\":1,\"verdict\":\"ok\",\"decided\":true},"
+      "{\"n\":2,\"hedged\":true,\"verdict\":\"cancelled\"}]}",
+      2, "request ", "airi.gen_ai.gateway.hedged", "true", 0 },
+    { "usage of the first, which decided",
+      "{" IDS ",\"usage\":{\"output\":5},\"attempts\":[{\"n\":1,\"verdict\":\"ok\",\"decided\":true},"
+      "{\"n\":2,\"hedged\":true,\"verdict\":\"cancelled\"}]}",
+      1, "request ", "gen_ai.usage.output_tokens", "5", 0 },
+    { "none of one that lost to it",
+      "{" IDS ",\"committed\":true,\"usage\":{\"output\":5},\"attempts\":["
+      "{\"n\":1,\"verdict\":\"ok\",\"decided\":true},{\"n\":2,\"hedged\":true,\"verdict\":\"cancelled\"}]}",
+      2, "request ", "gen_ai.usage.output_tokens", NULL, 0 },
     { "a finish reason", "{" IDS ",\"finish_reason\":\"stop\",\"attempts\":[{\"n\":1,\"verdict\":\"ok\"}]}",
       1, "request ", "gen_ai.response.finish_reasons", "{ \"values\": [ { \"stringValue\": \"stop\" } ] }",
       0 },
@@ -324,6 +338,10 @@ static const struct time_row {
     { "one that failed ends when the next begins",
       "{\"n\":1,\"start_us\":10,\"verdict\":\"timeout\"},{\"n\":2,\"start_us\":500}", "1000010000",
       "1000500000" },
+    { "one beside which another ran ends when it is said",
+      "{\"n\":1,\"start_us\":10,\"took_us\":700,\"last_byte_us\":80,\"verdict\":\"ok\"},"
+      "{\"n\":2,\"start_us\":500,\"took_us\":210}",
+      "1000010000", "1000710000" },
     { "the last one that failed ends with the request", "{\"n\":1,\"start_us\":10,\"verdict\":\"timeout\"}",
       "1000010000", "1000900000" },
 };

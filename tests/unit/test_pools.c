@@ -405,6 +405,55 @@ START_TEST(a_dead_workers_record_that_is_freed_holds_nothing_and_waits_for_nothi
 }
 END_TEST
 
+/* --- a second lease of one worker --- */
+
+static struct pool_lease beside;
+static struct pool_state beside_states[POOLS_MAX];
+
+static void assert_beside(struct worker *worker, const struct slot_pool *pool, enum pool_answer answer)
+{
+    enum pool_answer found = pools_take(&worker->pools, pool, 1, false, &beside, beside_states);
+    ck_assert_msg(found == answer, "%s: beside: %d, expected %d", store_names[store], found, answer);
+}
+
+START_TEST(two_leases_of_a_worker_are_two_slots_each_given_back_by_itself)
+{
+    const struct slot_pool one = pool_of("tts:pool:1", 2), other = pool_of("tts:pool:2", 1);
+
+    begin(_i);
+    set_terms(600000, 600000);
+    beside = (struct pool_lease){ .hold = 1 };
+    assert_answer(&workers[0], &one, 1, false, POOL_TAKEN, "a free one");
+    assert_beside(&workers[0], &one, POOL_TAKEN);
+    ck_assert_uint_eq(beside_states[0].held, 1);
+    assert_answer(&workers[1], &one, 1, false, POOL_FULL, "one worker has both");
+    assert_beside(&workers[0], &other, POOL_TAKEN); /* instead of the one that it had */
+    assert_answer(&workers[1], &one, 1, false, POOL_TAKEN, "the second is free again");
+    assert_answer(&workers[2], &other, 1, false, POOL_FULL, "held by the one beside");
+    leave(&workers[0]);
+    assert_answer(&workers[3], &one, 1, false, POOL_TAKEN, "the first is free");
+    assert_answer(&workers[2], &other, 1, false, POOL_FULL, "still held by the one beside");
+    pools_renew(&workers[0].pools, &beside);
+    pools_leave(&workers[0].pools, &beside);
+    ck_assert_uint_eq(beside.hold, 1);
+    assert_answer(&workers[2], &other, 1, false, POOL_TAKEN, "nobody's");
+}
+END_TEST
+
+START_TEST(the_record_of_a_worker_that_died_with_two_leases_holds_neither)
+{
+    const struct slot_pool one = pool_of("tts:pool:1", 1), other = pool_of("tts:pool:2", 1);
+
+    begin(IN_MAPPING);
+    beside = (struct pool_lease){ .hold = 1 };
+    assert_answer(&workers[0], &one, 1, false, POOL_TAKEN, "a free one");
+    assert_beside(&workers[0], &other, POOL_TAKEN);
+    pool_owner_clear(&instances[0].records[0].owner);
+    assert_answer(&workers[1], &one, 1, false, POOL_TAKEN, "the first");
+    assert_answer(&workers[2], &other, 1, false, POOL_TAKEN, "the one beside");
+}
+END_TEST
+
 START_TEST(of_several_instances_one_queue_is_made_in_redis)
 {
     const struct slot_pool pool = pool_of("tts:pool:1", 2);
@@ -664,6 +713,8 @@ int main(void)
     tcase_add_loop_test(tc, who_leaves_the_queue_or_asks_without_waiting_is_in_nobodys_way, 0, STORES);
     tcase_add_loop_test(tc, who_ceases_to_ask_is_not_waited_for, 0, STORES);
     tcase_add_test(tc, a_dead_workers_record_that_is_freed_holds_nothing_and_waits_for_nothing);
+    tcase_add_loop_test(tc, two_leases_of_a_worker_are_two_slots_each_given_back_by_itself, 0, STORES);
+    tcase_add_test(tc, the_record_of_a_worker_that_died_with_two_leases_holds_neither);
     tcase_add_test(tc, of_several_instances_one_queue_is_made_in_redis);
     tcase_add_loop_test(tc, pools_are_told_apart_by_all_of_their_ids, 0, STORES);
     tcase_add_loop_test(tc, as_many_pools_as_one_may_ask_for_can_be_asked_for_by_the_longest_names, 0,

@@ -487,6 +487,67 @@ START_TEST(the_callers_mistakes_and_departures_are_no_errors_of_a_key)
 }
 END_TEST
 
+START_TEST(who_lost_to_an_attempt_beside_it_is_no_failure_and_no_fallback)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    struct request_event e = event_of(root);
+
+    add_attempt(&e, root, "u", "cancelled", 0, NULL);
+    add_attempt(&e, root, "v", "ok", 200, NULL);
+    e.attempts[1].is_hedged = true;
+    e.hedge = EVENT_HEDGE_WON;
+    e.decided_by = 2;
+    e.status = 200;
+    telemetry_count(t, &e);
+    expect(GATEWAY "hedge.count surface=chat model=m outcome=won", 1);
+    expect(GATEWAY "hedge.count surface=chat model=m outcome=lost", 0);
+    expect(GATEWAY "attempts provider=openai verdict=cancelled", 1);
+    expect(GATEWAY "upstream.errors provider=openai key_id=0000000a status_code=_other", 0);
+    expect(GATEWAY "fallback.count provider=openai from_key=0000000a reason=_other scope=upstream", 0);
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").count, 1);
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").value, 0);
+}
+END_TEST
+
+START_TEST(an_attempt_beside_the_first_that_failed_is_no_fallback_where_the_first_answered)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+    struct request_event e = event_of(root);
+
+    add_attempt(&e, root, "u", "ok", 200, NULL);
+    add_attempt(&e, root, "v", "server", 500, NULL);
+    e.attempts[1].is_hedged = true;
+    e.hedge = EVENT_HEDGE_FAILED;
+    e.decided_by = 1;
+    telemetry_count(t, &e);
+    expect(GATEWAY "hedge.count surface=chat model=m outcome=failed", 1);
+    expect(GATEWAY "upstream.errors provider=openai key_id=0000000a status_code=500", 1);
+    ck_assert_uint_eq(find(GATEWAY "fallback.depth surface=chat").value, 0);
+}
+END_TEST
+
+START_TEST(what_became_of_each_hedge_is_counted)
+{
+    const struct snap_root *root = make_tree("m", "openai", "0000000a");
+    telemetry_assign(t, (struct snap_root *)(void *)image);
+
+    for (int hedge = EVENT_HEDGE_NONE; hedge < EVENT_HEDGES; hedge++) {
+        struct request_event e = event_of(root);
+        e.hedge = (enum event_hedge)hedge;
+        for (int n = 0; n <= hedge; n++)
+            telemetry_count(t, &e);
+    }
+    for (int hedge = EVENT_HEDGE_WON; hedge < EVENT_HEDGES; hedge++) {
+        char series[128];
+        snprintf(series, sizeof(series), GATEWAY "hedge.count surface=chat model=m outcome=%s",
+                 event_hedge_name((enum event_hedge)hedge));
+        expect(series, (uint64_t)hedge + 1);
+    }
+}
+END_TEST
+
 START_TEST(what_no_list_has_is_other)
 {
     const struct snap_root *root = make_tree("m", "openai", "0000000a");
@@ -688,6 +749,9 @@ int main(void)
     tcase_add_test(tcase, ae7_a_chain_over_two_upstreams_is_one_fallback_of_its_whole_depth);
     tcase_add_test(tcase, the_callers_mistakes_and_departures_are_no_errors_of_a_key);
     tcase_add_test(tcase, what_no_list_has_is_other);
+    tcase_add_test(tcase, who_lost_to_an_attempt_beside_it_is_no_failure_and_no_fallback);
+    tcase_add_test(tcase, an_attempt_beside_the_first_that_failed_is_no_fallback_where_the_first_answered);
+    tcase_add_test(tcase, what_became_of_each_hedge_is_counted);
     tcase_add_test(tcase, a_value_on_a_bound_is_in_its_bucket);
     tcase_add_test(tcase, a_histogram_knows_how_many_values_it_had);
     tcase_add_test(tcase, the_manual_has_every_metric_by_both_names_with_its_labels);
