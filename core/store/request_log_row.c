@@ -6,7 +6,8 @@
 /* Where in the event a value stands. */
 enum part {
     PART_EVENT,
-    PART_ATTEMPT, /* the last one: it decided */
+    PART_LAST_ATTEMPT,
+    PART_ATTEMPT, /* the one that decided: the last, unless the event says which of two side by side */
     PART_USAGE,
     PARTS,
 };
@@ -42,7 +43,7 @@ static const struct column {
     { "status", PART_EVENT, "status", INTEGER, "integer", NULL },
     { "code", PART_EVENT, "code", TEXT, "text", NULL },
     { "committed", PART_EVENT, "committed", BOOLEAN, "boolean", NULL },
-    { "attempts", PART_ATTEMPT, "n", INTEGER, "integer", "coalesce(r.attempts, 0)" },
+    { "attempts", PART_LAST_ATTEMPT, "n", INTEGER, "integer", "coalesce(r.attempts, 0)" },
     { "fallback_depth", PART_EVENT, "fallback_depth", INTEGER, "integer", NULL },
     { "fallback_reason", PART_EVENT, "fallback_reason", TEXT, "text", NULL },
     { "upstream", PART_ATTEMPT, "upstream", TEXT, "text", NULL },
@@ -167,18 +168,50 @@ static int find_members(struct span text, enum part part, const char *const *inn
     return 0;
 }
 
+struct decided {
+    bool is_next;
+    struct json_value attempt;
+};
+
+/* Members come before what they are members of. */
+static int keep_decided(void *ctx, const struct json_value *value)
+{
+    struct decided *decided = ctx;
+
+    if (value->path == 1)
+        decided->is_next = value->kind == JSON_KIND_TRUE;
+    else if (decided->is_next)
+        *decided = (struct decided){ false, *value };
+    return 0;
+}
+
+/* Of an event that was read without a fault. */
+static struct json_value find_decided(struct span line, struct json_value last)
+{
+    static const struct json_want wants[] = { { "attempts.*", false }, { "attempts.*.decided", false } };
+    struct decided decided = { false, last };
+
+    json_scan(line, wants, 2, 0, keep_decided, &decided, NULL);
+    return decided.attempt;
+}
+
 /* The values of all columns; what is not there is absent. */
 static int find_all(struct span line, struct json_value found[COLUMNS], struct error *e)
 {
-    static const char *const paths[] = { "attempts.*", "usage" };
-    static const enum part parts[] = { PART_ATTEMPT, PART_USAGE };
-    struct json_value inner[2];
+    static const char *const paths[] = { "attempts.*", "usage", "hedge" };
+    struct json_value inner[3], of_part[PARTS] = { { .kind = JSON_KIND_ABSENT } };
 
     memset(found, 0, COLUMNS * sizeof(*found));
-    int r = find_members(line, PART_EVENT, paths, 2, inner, found, e);
-    for (int i = 0; r == 0 && i < 2; i++)
-        if (inner[i].kind == JSON_KIND_OBJECT)
-            r = find_members(inner[i].raw, parts[i], NULL, 0, NULL, found, e);
+    int r = find_members(line, PART_EVENT, paths, 3, inner, found, e);
+    if (r != 0)
+        return r;
+    of_part[PART_LAST_ATTEMPT] = inner[0];
+    of_part[PART_ATTEMPT] = inner[2].kind == JSON_KIND_STRING ? find_decided(line, inner[0]) : inner[0];
+    of_part[PART_USAGE] = inner[1];
+    for (int part = PART_EVENT + 1; r == 0 && part < PARTS; part++) {
+        if (of_part[part].kind == JSON_KIND_OBJECT)
+            r = find_members(of_part[part].raw, (enum part)part, NULL, 0, NULL, found, e);
+    }
     return r;
 }
 

@@ -226,6 +226,35 @@ START_TEST(an_event_as_a_request_leaves_it_is_a_row)
 }
 END_TEST
 
+/* Of two attempts side by side. */
+static const struct {
+    const char *attempts, *row; /* attempts, upstream, provider, key_fp */
+} hedged[] = {
+    { "{\"n\":1,\"decided\":true,\"upstream\":\"a\",\"provider\":\"x\",\"key_fp\":\"f\"},"
+      "{\"n\":2,\"hedged\":true,\"upstream\":\"b\",\"key_fp\":\"g\"}",
+      "2 a x f" },
+    { "{\"n\":1,\"upstream\":\"a\",\"key_fp\":\"f\"},"
+      "{\"n\":2,\"hedged\":true,\"decided\":true,\"upstream\":\"b\",\"provider\":\"y\",\"key_fp\":\"g\"}",
+      "2 b y g" },
+    { "{\"n\":1,\"upstream\":\"a\"},{\"n\":2,\"hedged\":true,\"upstream\":\"b\"},"
+      "{\"n\":3,\"decided\":true,\"upstream\":\"c\",\"provider\":\"z\",\"key_fp\":\"h\"}",
+      "3 c z h" },
+    { "{\"n\":1,\"decided\":false,\"upstream\":\"a\"},{\"n\":2,\"upstream\":\"b\",\"provider\":\"y\","
+      "\"key_fp\":\"g\"}",
+      "2 b y g" },
+};
+
+START_TEST(the_row_of_a_hedged_request_is_about_the_attempt_that_decided)
+{
+    struct span line = line_at(clock_wall_us());
+    line = span_cstr(arena_printf(arena, "%.*s,\"hedge\":\"won\",\"attempts\":[%s]}", (int)line.len - 1,
+                                  line.ptr, hedged[_i].attempts));
+    must_append(&line, 1);
+    expect_sql("SELECT concat_ws(' ', attempts, upstream, provider, key_fp) FROM routing_decisions",
+               hedged[_i].row);
+}
+END_TEST
+
 /* What a caller can bring into an event. */
 static const struct {
     const char *text, *column;
@@ -864,6 +893,8 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_row_has_what_the_event_says_and_its_very_bytes);
     tcase_add_test(tests, an_event_as_a_request_leaves_it_is_a_row);
+    tcase_add_loop_test(tests, the_row_of_a_hedged_request_is_about_the_attempt_that_decided, 0,
+                        COUNT(hedged));
     tcase_add_loop_test(tests, no_text_of_a_caller_keeps_an_event_from_being_a_row, 0, COUNT(texts));
     tcase_add_test(tests, lines_that_come_again_change_nothing);
     tcase_add_loop_test(tests, a_shipper_that_is_killed_between_any_two_steps_leaves_each_row_once, 0,
