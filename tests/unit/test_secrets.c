@@ -232,6 +232,60 @@ START_TEST(a_key_that_was_sent_is_in_no_memory_afterwards)
 }
 END_TEST
 
+/* A port of the loopback address, at which somebody may listen, and nobody accepts. */
+static int take_port(bool listens, int *port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    if (listens)
+        ck_assert_int_eq(listen(fd, 8), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+START_TEST(keys_of_two_exchanges_that_were_cancelled_are_in_no_memory_afterwards)
+{
+    const struct exchange_receiver receiver = { .on_head = on_head, .on_data = on_data };
+    const struct exchange_clocks clocks = { 20000, 20000, 20000, clock_monotonic_us() + 60 * US_PER_S };
+    struct exchange_result results[EXCHANGES_MAX];
+    struct exchange_request requests[EXCHANGES_MAX];
+    struct exchange *running[EXCHANGES_MAX];
+    const char *headers[EXCHANGES_MAX][2];
+    struct splice body;
+    size_t size;
+    char url[64];
+    int port, fd = take_port(true, &port);
+
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d/", port);
+    make_key();
+    splice_init(&body, span_cstr("{}"));
+    for (size_t i = 0; i < EXCHANGES_MAX; i++) {
+        headers[i][0] = write_key_header(&size);
+        headers[i][1] = NULL;
+        requests[i] = (struct exchange_request){
+            .url = url, .headers = headers[i], .body = &body, .clocks = clocks, .caller_fd = -1
+        };
+        running[i] = exchange_begin(client, &requests[i], &receiver, &results[i]);
+        ck_assert_ptr_nonnull(running[i]);
+    }
+    ck_assert_ptr_null(exchange_wait(client, clock_monotonic_us() + 200 * US_PER_MS));
+    for (size_t i = 0; i < EXCHANGES_MAX; i++) {
+        exchange_cancel(running[i]);
+        ck_assert_ptr_eq(exchange_wait(client, UINT64_MAX), running[i]);
+        ck_assert_uint_gt(results[i].bytes_out, 0);
+        explicit_bzero((char *)(uintptr_t)headers[i][0], size);
+        free((char *)(uintptr_t)headers[i][0]);
+    }
+    size_t traces = count_traces();
+    ck_assert_msg(traces == 0, "%zu traces", traces);
+    close(fd);
+}
+END_TEST
+
 /* Ends in which libcurl is interrupted with the request in its hands. */
 START_TEST(a_key_that_could_not_be_sent_is_in_no_memory_afterwards)
 {
@@ -247,18 +301,11 @@ START_TEST(a_key_that_could_not_be_sent_is_in_no_memory_afterwards)
         { "http", true, 500, EXCHANGE_END_TIMEOUT_FIRST_CONTENT },
         { "http", true, 16 << 20, EXCHANGE_END_TIMEOUT_FIRST_CONTENT }, /* more than a socket takes */
     };
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof(address);
     char url[64];
 
     for (size_t i = 0; i < COUNT(rows); i++) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        address.sin_port = 0;
-        ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
-        ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-        if (rows[i].listens)
-            ck_assert_int_eq(listen(fd, 8), 0); /* and nobody accepts */
-        snprintf(url, sizeof(url), "%s://127.0.0.1:%d/", rows[i].scheme, ntohs(address.sin_port));
+        int port, fd = take_port(rows[i].listens, &port);
+        snprintf(url, sizeof(url), "%s://127.0.0.1:%d/", rows[i].scheme, port);
         make_key();
         struct exchange_result result = send_key(url, rows[i].body_bytes, 200);
         size_t traces = count_traces();
@@ -345,6 +392,7 @@ int main(void)
     tcase_add_loop_test(exchanges, a_key_that_was_sent_is_in_no_memory_afterwards, 0,
                         2 * (int)COUNT(body_bytes));
     tcase_add_test(exchanges, a_key_that_could_not_be_sent_is_in_no_memory_afterwards);
+    tcase_add_test(exchanges, keys_of_two_exchanges_that_were_cancelled_are_in_no_memory_afterwards);
     tcase_add_test(exchanges, a_copy_that_stays_is_found);
     tcase_add_test(allocator, freed_and_moved_blocks_are_overwritten);
     tcase_add_test(allocator, the_allocator_is_the_c_librarys_in_every_other_way);
