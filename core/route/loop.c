@@ -200,11 +200,15 @@ static bool goes_on_after(struct chain *chain, struct candidate *c, const struct
     return true;
 }
 
-/* An attempt that was begun, and how it ended. */
-struct runner {
-    struct candidate *candidate;
-    bool has_ended;
-    struct attempt_outcome outcome;
+/* An attempt and one that may be begun beside it, in the order of the plan. */
+struct race {
+    struct runner {
+        struct candidate *candidate;
+        bool has_ended;
+        struct attempt_outcome outcome;
+    } runners[2];
+    unsigned n;
+    uint64_t hedge_us; /* when the second one's time comes; UINT64_MAX: not, or not again */
 };
 
 static uint64_t hedge_time(const struct chain *chain)
@@ -216,50 +220,53 @@ static uint64_t hedge_time(const struct chain *chain)
     return chain->ops->now_us(chain->ops->ctx) + after_ms * UINT64_C(1000);
 }
 
-/* Only the next one is asked for: where it has no slot, none is begun. */
-static bool begin_beside(const struct chain *chain, struct runner *runner)
+/* Only the next candidate is asked for: where it may not be begun, none is. */
+static void begin_beside(const struct chain *chain, struct race *race)
 {
     const struct loop_ops *ops = chain->ops;
     struct candidate *c = find_next(chain->facts->root, chain->plan, NULL);
 
+    race->hedge_us = UINT64_MAX;
     if (c == NULL || ops->now_us(ops->ctx) >= chain->deadline_us || !ops->admit_beside(ops->ctx, c))
-        return false;
+        return;
     c->is_passed = true;
-    runner->candidate = c;
+    race->runners[race->n++].candidate = c;
     ops->begin(ops->ctx, c);
-    return true;
+}
+
+/* Whose outcome is to be looked at next: of the one whose turn it is, or of one that nothing can follow. */
+static const struct runner *wait_for_next(const struct chain *chain, struct race *race, unsigned turn)
+{
+    const struct loop_ops *ops = chain->ops;
+
+    while (!race->runners[turn].has_ended) {
+        struct attempt_outcome outcome = { 0 };
+        const struct candidate *ended = ops->wait(ops->ctx, race->hedge_us, &outcome);
+        if (ended == NULL) {
+            begin_beside(chain, race);
+            continue;
+        }
+        struct runner *runner = &race->runners[ended == race->runners[0].candidate ? 0 : 1];
+        runner->outcome = outcome;
+        runner->has_ended = true;
+        if (is_last_word(&outcome))
+            return runner;
+    }
+    return &race->runners[turn];
 }
 
 /* Makes an attempt, and perhaps one beside it. Whether the chain goes on after that. */
 static bool make_attempt(struct chain *chain, struct candidate *c)
 {
     const struct loop_ops *ops = chain->ops;
-    struct runner runners[2] = { { .candidate = c } };
-    unsigned n = 1, turn = 0;
-    uint64_t hedge_us = hedge_time(chain);
+    struct race race = { .runners = { { .candidate = c } }, .n = 1, .hedge_us = hedge_time(chain) };
 
     ops->begin(ops->ctx, c);
-    while (turn < n) {
-        struct attempt_outcome outcome = { 0 };
-        if (!runners[turn].has_ended) {
-            const struct candidate *ended = ops->wait(ops->ctx, hedge_us, &outcome);
-            if (ended == NULL) {
-                hedge_us = UINT64_MAX;
-                n += begin_beside(chain, &runners[1]) ? 1 : 0;
-                continue;
-            }
-            struct runner *runner = &runners[ended == c ? 0 : 1];
-            runner->outcome = outcome;
-            runner->has_ended = true;
-            if (is_last_word(&outcome))
-                turn = (unsigned)(runner - runners);
-            else if (runner != &runners[turn])
-                continue; /* its turn comes when the first has failed */
-        }
-        const struct runner *runner = &runners[turn++];
+    for (unsigned turn = 0; turn < race.n; turn++) {
+        const struct runner *runner = wait_for_next(chain, &race, turn);
         if (goes_on_after(chain, runner->candidate, &runner->outcome))
             continue;
-        if (n > 1 && !(runners[0].has_ended && runners[1].has_ended))
+        if (race.n > 1 && !(race.runners[0].has_ended && race.runners[1].has_ended))
             ops->cancel(ops->ctx);
         return false;
     }

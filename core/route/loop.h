@@ -46,6 +46,7 @@ struct loop_ops {
     /* Asked before each attempt: SKIP_NONE if it may be made, else why its upstream is passed over.
      * NULL: each may. */
     enum skip_reason (*admit)(void *ctx, const struct candidate *candidate);
+    /* Begins an attempt, beside at most one that runs. */
     void (*begin)(void *ctx, const struct candidate *candidate);
     /* Waits until an attempt that was begun has ended: whose, and how. Of two, the one that answers
      * ends the other, which is never heard of again. NULL: until_us (on now_us' clock; UINT64_MAX:
@@ -53,7 +54,7 @@ struct loop_ops {
     const struct candidate *(*wait)(void *ctx, uint64_t until_us, struct attempt_outcome *out);
     /* Whether the candidate may be begun beside the attempt that runs. Not asked where nothing is hedged. */
     bool (*admit_beside)(void *ctx, const struct candidate *candidate);
-    /* Ends the attempt that still runs: the chain ends without it. */
+    /* The chain ends, and of one attempt that was begun no end was heard: it is ended, if it was not yet. */
     void (*cancel)(void *ctx);
 };
 

@@ -16,7 +16,7 @@ from tree import Tree, hostile, model, speaker
 HEDGE_MS = 100
 PATIENT_MS = 1000  # where an upstream has to answer before it, on a busy machine too
 PROMISED_S = 0.2
-SLACK_S = 1.0
+SLACK_S = 0.5
 HEARTBEAT = b": heartbeat\n\n"
 
 TREE = Tree(
