@@ -1,5 +1,7 @@
 /* One HTTP exchange against a scripted server: endings, clocks, departures, kept connections. */
+#include <arpa/inet.h>
 #include <check.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -865,6 +867,36 @@ START_TEST(a_connection_is_kept_for_the_next_exchange)
 }
 END_TEST
 
+/* This process's end of the connection to the port; -1: there is none. */
+static int find_connection_to(int port)
+{
+    enum { FDS_MAX = 256 };
+
+    for (int fd = 0; fd < FDS_MAX; fd++) {
+        struct sockaddr_in peer = { .sin_port = 0 };
+        socklen_t len = sizeof(peer);
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && peer.sin_family == AF_INET &&
+            ntohs(peer.sin_port) == port)
+            return fd;
+    }
+    return -1;
+}
+
+START_TEST(what_is_sent_does_not_wait_for_the_upstreams_acknowledgement)
+{
+    int is_on = 0;
+    socklen_t len = sizeof(is_on);
+
+    START({ { { 0, OK_REPLY } }, KEEP });
+    post();
+    int fd = find_connection_to(server.port);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &is_on, &len), 0);
+    ck_assert_int_ne(is_on, 0);
+    server_stop(&server);
+}
+END_TEST
+
 START_TEST(a_connection_that_was_closed_meanwhile_is_not_used)
 {
     START({ { { 0, OK_REPLY } }, CLOSE }, { { { 0, OK_REPLY } }, KEEP });
@@ -1074,6 +1106,7 @@ int main(void)
     tcase_add_test(ends, a_beat_that_finds_the_caller_gone_ends_the_exchange);
     tcase_add_test(ends, nothing_beats_once_all_has_come);
     tcase_add_test(kept, a_connection_is_kept_for_the_next_exchange);
+    tcase_add_test(kept, what_is_sent_does_not_wait_for_the_upstreams_acknowledgement);
     tcase_add_test(kept, a_connection_that_was_closed_meanwhile_is_not_used);
     tcase_add_test(kept, a_kept_connection_that_turns_out_to_be_closed_is_replaced);
     tcase_add_test(kept, a_request_is_sent_twice_at_most);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,6 +272,43 @@ START_TEST(a_tcp_address_of_either_family_is_listened_on)
 }
 END_TEST
 
+/* Whether a connection that is accepted there sends each piece at once. */
+static bool sends_at_once(void)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET,
+                              .sin_port = port_of(listener.fd),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int client = socket(AF_INET, SOCK_STREAM, 0), is_on = 0;
+    socklen_t len = sizeof(is_on);
+    bool is_told = false;
+
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&v4, sizeof(v4)), 0);
+    int accepted = listener_accept(&listener, 0, &is_told);
+    ck_assert_int_ge(accepted, 0);
+    ck_assert_int_eq(getsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &is_on, &len), 0);
+    close(accepted);
+    close(client);
+    return is_on != 0;
+}
+
+START_TEST(what_is_sent_on_tcp_does_not_wait_for_the_web_servers_acknowledgement)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+    open_at("tcp:127.0.0.1:0");
+    ck_assert(sends_at_once());
+    listener_close(&listener);
+    int theirs = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(theirs, (struct sockaddr *)&v4, sizeof(v4)), 0);
+    ck_assert_int_eq(listen(theirs, 5), 0);
+    ck_assert_int_eq(dup2(theirs, STDIN_FILENO), STDIN_FILENO);
+    open_at(NULL);
+    ck_assert_msg(sends_at_once(), "on an inherited one it does");
+    listener_close(&listener);
+    close(theirs);
+}
+END_TEST
+
 START_TEST(a_port_that_somebody_listens_on_is_a_conflict)
 {
     struct listener first;
@@ -500,6 +538,7 @@ int main(void)
     tcase_add_test(tcase, the_longest_path_is_used_and_a_longer_one_refused);
     tcase_add_loop_test(tcase, a_tcp_address_of_either_family_is_listened_on, 0,
                         sizeof(tcp_rows) / sizeof(tcp_rows[0]));
+    tcase_add_test(tcase, what_is_sent_on_tcp_does_not_wait_for_the_web_servers_acknowledgement);
     tcase_add_test(tcase, a_port_that_somebody_listens_on_is_a_conflict);
     tcase_add_test(tcase, a_port_just_left_can_be_taken_again);
     tcase_add_loop_test(tcase, an_address_of_another_form_is_refused, 0,
