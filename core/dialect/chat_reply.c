@@ -4,6 +4,8 @@
  */
 #include "core/dialect/chat.h"
 
+#include <pthread.h>
+
 #include "core/dialect/body_internal.h"
 #include "core/json/writer.h"
 
@@ -69,6 +71,14 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_TENCENT_ERROR] = { "Response.Error", false },
     [WANT_MODEL] = { "model", false },
 };
+
+static pthread_once_t paths_once = PTHREAD_ONCE_INIT;
+static struct json_paths paths; /* of wants: they are asked for in each chunk */
+
+static void take_paths_apart(void)
+{
+    json_paths_init(&paths, wants, N_WANTS);
+}
 
 /* Members of a choice that carry no content whatever their value. */
 static const char *const silent_members[] = {
@@ -240,7 +250,8 @@ static int on_value(void *ctx, const struct json_value *v)
 static int read_object(struct span text, struct stream_state *state, struct reading *r)
 {
     *r = (struct reading){ .state = state };
-    int result = json_scan(text, wants, N_WANTS, 0, on_value, r, NULL);
+    (void)pthread_once(&paths_once, take_paths_apart);
+    int result = json_scan_paths(text, &paths, 0, on_value, r, NULL);
     if (result == 0 && r->n_choices == 0 && r->has_code && r->has_message)
         r->has_error = true; /* DashScope, SiliconFlow: {code, message} at the top */
     return result;

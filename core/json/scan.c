@@ -15,15 +15,6 @@ enum { ENDED = 1 };
 typedef uint32_t want_set;
 _Static_assert(JSON_WANTS_MAX <= 32, "a want_set has 32 bits");
 
-/* The wanted paths, taken apart. */
-struct paths {
-    const struct json_want *wants;
-    want_set ending[JSON_PATH_MAX + 1]; /* [d]: paths of exactly d names */
-    want_set star[JSON_PATH_MAX];       /* [d]: paths whose name d is "*" */
-    want_set unique;
-    struct span names[JSON_WANTS_MAX][JSON_PATH_MAX];
-};
-
 /* Where a value stands. */
 struct place {
     struct span key;
@@ -53,27 +44,32 @@ struct scanner {
     size_t n_objects;
     struct names names; /* used with JSON_SCAN_UNIQUE only */
     size_t depth;
-    struct paths paths;
+    const struct json_paths *paths;
     struct frame frames[JSON_DEPTH_MAX];
 };
 
-static void paths_init(struct paths *paths, const struct json_want *wants, size_t n_wants)
+void json_paths_init(struct json_paths *paths, const struct json_want *wants, size_t n_wants)
 {
     assert(n_wants <= JSON_WANTS_MAX);
     paths->wants = wants;
+    paths->n_wants = n_wants;
     paths->unique = 0;
     memset(paths->ending, 0, sizeof(paths->ending));
     memset(paths->star, 0, sizeof(paths->star));
+    memset(paths->initial, 0, sizeof(paths->initial));
     for (size_t i = 0; i < n_wants; i++) {
         want_set bit = (want_set)1 << i;
         const char *p = wants[i].path;
         size_t n = 0;
         while (*p != '\0') {
-            assert(n < JSON_PATH_MAX);
-            size_t len = (size_t)(strchrnul(p, '.') - p);
-            paths->names[i][n] = span_of(p, len);
+            size_t from = (size_t)(p - wants[i].path), len = (size_t)(strchrnul(p, '.') - p);
+            assert(n < JSON_PATH_MAX && from + len <= UINT8_MAX);
+            paths->names[i][n].from = (uint8_t)from;
+            paths->names[i][n].len = (uint8_t)len;
             if (len == 1 && *p == '*')
                 paths->star[n] |= bit;
+            else
+                paths->initial[n][(unsigned char)*p % 32] |= bit;
             n++;
             p += len + (p[len] == '.');
         }
@@ -112,7 +108,7 @@ static int report(struct scanner *s, enum json_kind kind, const struct place *pl
 {
     if (place->wants == 0 || s->on_value == NULL)
         return 0;
-    want_set wants = place->wants & s->paths.ending[s->depth];
+    want_set wants = place->wants & s->paths->ending[s->depth];
     struct json_value value = {
         .kind = kind,
         .raw = span_of((const char *)s->start + offset, (size_t)(s->p - s->start) - offset),
@@ -277,7 +273,7 @@ static int open_frame(struct scanner *s, const struct place *place)
         return refuse_at(s, s->p, ERR_LIMIT, "nested too deeply");
     struct frame *frame = &s->frames[s->depth];
     frame->place = *place;
-    frame->inside = place->wants == 0 ? 0 : place->wants & ~s->paths.ending[s->depth];
+    frame->inside = place->wants == 0 ? 0 : place->wants & ~s->paths->ending[s->depth];
     frame->offset = (size_t)(s->p - s->start);
     frame->count = 0;
     frame->seen = 0;
@@ -333,19 +329,24 @@ static int match_name(struct scanner *s, struct frame *frame, struct place *plac
     place->wants = 0;
     if (frame->inside == 0)
         return 0;
+    const struct json_paths *paths = s->paths;
     size_t level = s->depth - 1;
-    bool has_escape = place->key.len > 0 && memchr(place->key.ptr, '\\', place->key.len) != NULL;
-    want_set stars = frame->inside & s->paths.star[level];
+    struct span key = place->key;
+    bool has_escape = key.len > 0 && memchr(key.ptr, '\\', key.len) != NULL;
+    want_set stars = frame->inside & paths->star[level];
+    want_set likely =
+        key.len == 0 || has_escape ? ~(want_set)0 : paths->initial[level][(unsigned char)key.ptr[0] % 32];
     want_set named = 0;
-    for (want_set left = frame->inside & ~stars; left != 0; left &= left - 1) {
+    for (want_set left = frame->inside & ~stars & likely; left != 0; left &= left - 1) {
         unsigned i = (unsigned)__builtin_ctz(left);
-        struct span name = s->paths.names[i][level];
-        if (has_escape ? json_same_text(place->key, name) : span_eq(place->key, name))
+        struct span name =
+            span_of(paths->wants[i].path + paths->names[i][level].from, paths->names[i][level].len);
+        if (has_escape ? json_same_text(key, name) : span_eq(key, name))
             named |= (want_set)1 << i;
     }
     if ((named & frame->seen) != 0)
         return ERR_CONFLICT;
-    frame->seen |= named & s->paths.unique;
+    frame->seen |= named & paths->unique;
     place->wants = stars | named;
     return 0;
 }
@@ -383,7 +384,7 @@ static void place_element(const struct scanner *s, const struct frame *frame, st
     place->key_offset = 0;
     place->element = frame->place.in_array ? frame->place.element : frame->count;
     place->in_array = true;
-    place->wants = frame->inside == 0 ? 0 : frame->inside & s->paths.star[s->depth - 1];
+    place->wants = frame->inside == 0 ? 0 : frame->inside & s->paths->star[s->depth - 1];
 }
 
 static int close_frame(struct scanner *s)
@@ -432,8 +433,9 @@ static int scan_text(struct scanner *s, struct place *place)
     return s->p == s->end ? 0 : refuse(s, "expected nothing behind the value");
 }
 
-int json_scan(struct span text, const struct json_want *wants, size_t n_wants, unsigned flags,
-              int (*on_value)(void *ctx, const struct json_value *value), void *ctx, struct json_fault *fault)
+int json_scan_paths(struct span text, const struct json_paths *paths, unsigned flags,
+                    int (*on_value)(void *ctx, const struct json_value *value), void *ctx,
+                    struct json_fault *fault)
 {
     /* Not initialised as a whole: most of it is never used. */
     struct scanner s;
@@ -446,14 +448,23 @@ int json_scan(struct span text, const struct json_want *wants, size_t n_wants, u
     s.n_objects = 0;
     s.names = (struct names){ 0 };
     s.depth = 0;
-    paths_init(&s.paths, wants, n_wants);
+    s.paths = paths;
 
-    struct place root = { .wants = n_wants == 0 ? 0 : (want_set)-1 >> (JSON_WANTS_MAX - n_wants) };
+    struct place root = { .wants =
+                              paths->n_wants == 0 ? 0 : (want_set)-1 >> (JSON_WANTS_MAX - paths->n_wants) };
     int r = scan_text(&s, &root);
     names_free(&s.names);
     if (r < 0 && fault != NULL && s.fault.what != NULL)
         *fault = s.fault;
     return r == ENDED ? 0 : r;
+}
+
+int json_scan(struct span text, const struct json_want *wants, size_t n_wants, unsigned flags,
+              int (*on_value)(void *ctx, const struct json_value *value), void *ctx, struct json_fault *fault)
+{
+    struct json_paths paths;
+    json_paths_init(&paths, wants, n_wants);
+    return json_scan_paths(text, &paths, flags, on_value, ctx, fault);
 }
 
 static int keep_last(void *ctx, const struct json_value *value)

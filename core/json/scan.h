@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/arena.h"
 #include "core/base/span.h"
@@ -61,6 +62,23 @@ struct json_want {
                   * its place in the path, is refused; "*" is no name */
 };
 
+/* Wanted paths, taken apart: for who scans for the same ones over and over. */
+struct json_paths {
+    /* private: sets of paths have a bit for each */
+    const struct json_want *wants;
+    size_t n_wants;
+    uint32_t ending[JSON_PATH_MAX + 1];  /* [d]: those of exactly d names */
+    uint32_t star[JSON_PATH_MAX];        /* [d]: those whose name d is "*" */
+    uint32_t initial[JSON_PATH_MAX][32]; /* [d][c % 32]: those whose name d begins with c */
+    uint32_t unique;
+    struct {
+        uint8_t from, len;
+    } names[JSON_WANTS_MAX][JSON_PATH_MAX]; /* in the path's text */
+};
+
+/* `wants` outlives *paths. A path has at most 255 characters. */
+void json_paths_init(struct json_paths *paths, const struct json_want *wants, size_t n_wants);
+
 enum json_scan_flags {
     JSON_SCAN_CUT = 1,    /* the text may end anywhere: its end is then no fault, and
                            * what it leaves unfinished is not reported; nor is a number
@@ -81,6 +99,11 @@ enum json_scan_flags {
 int json_scan(struct span text, const struct json_want *wants, size_t n_wants, unsigned flags,
               int (*on_value)(void *ctx, const struct json_value *value), void *ctx,
               struct json_fault *fault);
+
+/* The same for paths that are taken apart already. */
+int json_scan_paths(struct span text, const struct json_paths *paths, unsigned flags,
+                    int (*on_value)(void *ctx, const struct json_value *value), void *ctx,
+                    struct json_fault *fault);
 
 /* json_scan that keeps the last value of each path: found[i] is that of
  * wants[i], of kind JSON_KIND_ABSENT where nothing stands. */
