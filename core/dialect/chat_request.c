@@ -1,6 +1,8 @@
 /* Requests of the chat dialect: OpenAI's POST /chat/completions. */
 #include "core/dialect/chat.h"
 
+#include <pthread.h>
+
 #include "core/base/err.h"
 #include "core/dialect/body_internal.h"
 
@@ -14,6 +16,14 @@ static const struct json_want wants[N_WANTS] = {
     [WANT_USAGE] = { "stream_options.include_usage", true },
     [WANT_MEMBER] = { "*", false },
 };
+
+static pthread_once_t paths_once = PTHREAD_ONCE_INIT;
+static struct json_paths paths;
+
+static void take_paths_apart(void)
+{
+    json_paths_init(&paths, wants, N_WANTS);
+}
 
 struct reading {
     struct json_value found[N_WANTS];
@@ -41,7 +51,8 @@ int chat_read_request(struct span body, struct span type, struct arena *arena, s
     struct json_fault syntax = { 0 };
 
     (void)type;
-    int r = json_scan(body, wants, N_WANTS, 0, on_value, &reading, &syntax);
+    (void)pthread_once(&paths_once, take_paths_apart);
+    int r = json_scan_paths(body, &paths, 0, on_value, &reading, &syntax);
     if (r != 0)
         return body_refuse_text(fault, r, &syntax, arena);
     if (found[WANT_BODY].kind != JSON_KIND_OBJECT)

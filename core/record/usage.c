@@ -1,5 +1,6 @@
 #include "core/record/usage.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -52,24 +53,52 @@ void usage_read_seconds(struct span number, struct usage *usage)
     usage->present = true;
 }
 
-void usage_read(struct span object, struct usage *usage)
-{
-    struct json_want wants[N_PLACES + 1];
-    struct json_value found[N_PLACES + 1];
+static struct json_want wants[N_PLACES + 1]; /* the counts' places, and "seconds" */
+static struct json_paths paths;
+static pthread_once_t paths_once = PTHREAD_ONCE_INIT;
 
+static void take_paths_apart(void)
+{
     for (size_t i = 0; i < N_PLACES; i++)
         wants[i] = (struct json_want){ .path = places[i].path };
     wants[N_PLACES] = (struct json_want){ .path = "seconds" };
-    if (json_find(object, wants, N_PLACES + 1, 0, found, NULL) != 0)
+    json_paths_init(&paths, wants, N_PLACES + 1);
+}
+
+struct reading {
+    int64_t counts[N_PLACES]; /* -1: it has none there */
+    struct span seconds;
+};
+
+static int on_value(void *ctx, const struct json_value *value)
+{
+    struct reading *r = ctx;
+    bool is_number = value->kind == JSON_KIND_NUMBER;
+    long long count;
+
+    if (value->path == N_PLACES)
+        r->seconds = is_number ? value->raw : (struct span){ NULL, 0 };
+    else
+        r->counts[value->path] =
+            is_number && json_int(value->raw, &count) && count >= 0 && count <= COUNT_MAX ? count : -1;
+    return 0;
+}
+
+void usage_read(struct span object, struct usage *usage)
+{
+    struct reading r = { .seconds = { NULL, 0 } };
+
+    (void)pthread_once(&paths_once, take_paths_apart);
+    for (size_t i = 0; i < N_PLACES; i++)
+        r.counts[i] = -1;
+    if (json_scan_paths(object, &paths, 0, on_value, &r, NULL) != 0)
         return;
-    if (found[N_PLACES].kind == JSON_KIND_NUMBER)
-        usage_read_seconds(found[N_PLACES].raw, usage);
+    if (r.seconds.len > 0)
+        usage_read_seconds(r.seconds, usage);
     for (size_t i = 0; i < N_PLACES; i++) {
-        long long count;
-        if (found[i].kind != JSON_KIND_NUMBER || !json_int(found[i].raw, &count) || count < 0 ||
-            count > COUNT_MAX)
+        if (r.counts[i] < 0)
             continue;
-        *(int64_t *)(void *)((char *)usage + places[i].count) = count;
+        *(int64_t *)(void *)((char *)usage + places[i].count) = r.counts[i];
         usage->present = true;
     }
 }
