@@ -42,12 +42,22 @@ int exchange_open(struct trust *trust, struct exchange_client **out, struct erro
     return 0;
 }
 
+static void forget_url(struct exchange *x)
+{
+    curl_url_cleanup(x->url);
+    free(x->url_text);
+    x->url = NULL;
+    x->url_text = NULL;
+}
+
 void exchange_close(struct exchange_client *client)
 {
     if (client == NULL)
         return;
-    for (unsigned i = 0; i < EXCHANGES_MAX; i++)
+    for (unsigned i = 0; i < EXCHANGES_MAX; i++) {
         curl_easy_cleanup(client->exchanges[i].easy);
+        forget_url(&client->exchanges[i]);
+    }
     curl_multi_cleanup(client->multi);
     free(client);
 }
@@ -249,20 +259,14 @@ static void hand_over_small_body(struct exchange *x)
     curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->small_body);
 }
 
-static void prepare(struct exchange *x)
+/* What is the same in all exchanges: set once, as the handle keeps it. */
+static void prepare_handle(struct exchange *x)
 {
     CURL *easy = x->easy;
 
     curl_easy_reset(easy); /* keeps the connections: they belong to the multi handle */
     curl_easy_setopt(easy, CURLOPT_PRIVATE, x);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, x->detail);
-    curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
-    if (x->request->body != NULL) {
-        curl_easy_setopt(easy, CURLOPT_POST, 1L);
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(x->request->body));
-        hand_over_small_body(x);
-    }
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, x->headers);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -281,7 +285,6 @@ static void prepare(struct exchange *x)
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls_context);
     curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, x->client->trust);
     curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L); /* not this handle's: `trust` has all workers' */
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
     curl_easy_setopt(easy, CURLOPT_READDATA, x);
@@ -293,6 +296,46 @@ static void prepare(struct exchange *x)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, x);
+    x->is_prepared = true;
+}
+
+/* Where another URL than the last is asked, it is parsed: libcurl would parse it, and put it together again,
+ * in each exchange. One that cannot be parsed is left to libcurl, which says so. */
+static void set_url(struct exchange *x)
+{
+    const char *url = x->request->url;
+
+    if (x->url_text != NULL && strcmp(x->url_text, url) == 0)
+        return;
+    forget_url(x);
+    x->url = curl_url();
+    x->url_text = xstrdup(url);
+    if (x->url != NULL && curl_url_set(x->url, CURLUPART_URL, url, 0) != CURLUE_OK) {
+        curl_url_cleanup(x->url);
+        x->url = NULL;
+    }
+    curl_easy_setopt(x->easy, CURLOPT_URL, url);
+    curl_easy_setopt(x->easy, CURLOPT_CURLU, x->url);
+}
+
+static void prepare(struct exchange *x)
+{
+    CURL *easy = x->easy;
+    const struct splice *body = x->request->body;
+
+    if (!x->is_prepared)
+        prepare_handle(x);
+    set_url(x);
+    if (body != NULL) {
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)splice_size(body));
+        hand_over_small_body(x);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    }
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, x->headers);
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 0L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)x->request->clocks.connect_ms + 1000);
 }
 
 enum exchange_end exchange_end_of(const struct exchange *x, CURLcode code)
@@ -355,10 +398,16 @@ static struct exchange *find_free(struct exchange_client *client)
     return x;
 }
 
+/* libcurl has no copy of the headers, and the key in them, but of a request it sends. */
 static void forget(struct exchange *x)
 {
-    curl_easy_reset(x->easy); /* forgets the headers, and the key in them */
+    curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, NULL);
+    curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, NULL);
     free(x->small_body);
+    if (x->sends > 1) { /* it counts what it sends again over a handle's life, and gives up at five */
+        x->is_prepared = false;
+        forget_url(x);
+    }
     x->request = NULL;
 }
 

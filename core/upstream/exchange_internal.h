@@ -20,6 +20,9 @@ enum {
 struct exchange {
     struct exchange_client *client;
     CURL *easy; /* NULL: it was never needed */
+    bool is_prepared;
+    char *url_text; /* the last exchange's; NULL: none */
+    CURLU *url;     /* the same, parsed; NULL: it cannot be */
     const struct exchange_request *request;
     const struct exchange_receiver *receiver;
     struct exchange_result *result;

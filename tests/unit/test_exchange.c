@@ -945,6 +945,66 @@ START_TEST(a_request_is_sent_twice_at_most)
 }
 END_TEST
 
+/* libcurl counts what it sends again for as long as its handle lives, and gives up at five. */
+START_TEST(a_client_survives_any_number_of_replays)
+{
+    static const struct reply kept = { { { 0, OK_REPLY } }, KEEP }, dead = { { { 0, "" } }, CLOSE };
+    enum { REPLAYS = 7 };
+    struct reply script[1 + 2 * REPLAYS] = { kept };
+
+    for (size_t i = 0; i < REPLAYS; i++) {
+        script[1 + 2 * i] = dead;
+        script[2 + 2 * i] = kept;
+    }
+    server_start(&server, script, COUNT(script));
+    post();
+    for (unsigned i = 0; i < REPLAYS; i++) {
+        struct exchange_result result = post();
+        ck_assert_msg(result.end == EXCHANGE_END_WHOLE && result.replays == 1, "replay %u: %s, sent %u times",
+                      i + 1, exchange_end_name(result.end), result.replays + 1);
+    }
+    server_stop(&server);
+}
+END_TEST
+
+/* A kind of request: a body in one piece, one that is read as it is sent, none, another URL. */
+static struct exchange_result ask_as(size_t kind, char expected[64])
+{
+    static char large[100 * 1024];
+    static const char *const paths[] = { "/small", "/large", "/get", "/other?x=1" };
+    char url[64];
+
+    memset(large, 'x', sizeof(large));
+    is_get = kind == 2;
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d%s#f", server.port, paths[kind]);
+    snprintf(expected, 64, "%s %s HTTP/1.1\r\n", is_get ? "GET" : "POST", paths[kind]);
+    return post_to(url, kind == 1 ? span_of(large, sizeof(large)) : span_cstr("{x}"));
+}
+
+/* A handle keeps what is set: each kind after each. */
+START_TEST(an_exchange_is_the_same_whatever_came_before)
+{
+    static const uint64_t sent[] = { 7, 100 * 1024 + 4, 0, 7 };
+    char expected[64];
+
+    for (size_t i = 0; i < COUNT(sent) * COUNT(sent); i++) {
+        size_t kind = i % COUNT(sent);
+        START({ { { 0, OK_REPLY } }, KEEP }, { { { 0, OK_REPLY } }, KEEP });
+        ask_as(i / COUNT(sent), expected);
+        struct exchange_result result = ask_as(kind, expected);
+        server_stop(&server);
+        expect_end(&result, EXCHANGE_END_WHOLE);
+        ck_assert(result.is_reused && span_is(buf_span(&receiver.body), "hello"));
+        ck_assert_uint_eq(result.bytes_out, sent[kind]);
+        ck_assert_msg(span_starts(buf_span(&server.last_request), expected), "%.40s instead of %s",
+                      server.last_request.data, expected);
+        buf_free(&server.last_request);
+    }
+    struct exchange_result unreadable = post_to("http://[::1", span_cstr("{x}"));
+    expect_end(&unreadable, EXCHANGE_END_INVALID);
+}
+END_TEST
+
 /* As many transfers at once as make as many connections, which are then kept. */
 static void fill_the_pool(size_t connections)
 {
@@ -1111,6 +1171,8 @@ int main(void)
     tcase_add_test(kept, a_kept_connection_that_turns_out_to_be_closed_is_replaced);
     tcase_add_test(kept, a_request_is_sent_twice_at_most);
     tcase_add_loop_test(kept, a_pool_of_dead_connections_costs_one_replay, 0, 2);
+    tcase_add_test(kept, a_client_survives_any_number_of_replays);
+    tcase_add_test(kept, an_exchange_is_the_same_whatever_came_before);
     tcase_add_test(kept, a_replay_sends_the_body_from_its_beginning);
     tcase_add_test(kept, a_reply_of_which_all_has_come_is_read_to_its_end_for_the_connections_sake);
     tcase_add_test(kept, an_upstream_that_never_ends_what_is_over_does_not_keep_us);
