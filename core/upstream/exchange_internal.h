@@ -39,6 +39,8 @@ struct exchange {
     unsigned sends;
     enum exchange_want want;
     bool has_stopped; /* we ended it, so libcurl's error is ours */
+    size_t n_gathered;
+    char gathered[4096]; /* arrived, and not handed over yet */
 };
 
 struct exchange_client {
@@ -59,6 +61,9 @@ void exchange_watch(struct exchange_client *client);
 
 /* What libcurl's end of it means. */
 enum exchange_end exchange_end_of(const struct exchange *x, CURLcode code);
+
+/* Gives a piece to the receiver, and forgets what was gathered, which it may be. False: it is to stop. */
+bool exchange_hand_over(struct exchange *x, struct span piece);
 
 /* It is over: its result is completed, and all that libcurl has of it is forgotten. */
 void exchange_settle(struct exchange *x, enum exchange_end end);

@@ -94,6 +94,13 @@ static struct exchange *perform(struct exchange_client *client, enum exchange_en
         *end = EXCHANGE_END_INVALID;
         return client->running[0];
     }
+    for (unsigned i = 0; i < client->n_running; i++) {
+        struct exchange *with = client->running[i];
+        if (!exchange_hand_over(with, span_of(with->gathered, with->n_gathered))) {
+            *end = exchange_end_of(with, CURLE_OK);
+            return with;
+        }
+    }
     while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
         if (message->msg != CURLMSG_DONE)
             continue;

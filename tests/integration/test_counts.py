@@ -79,7 +79,7 @@ REQUEST_INSTRUCTIONS = 193_000
 CHUNK_INSTRUCTIONS = 14_500
 
 # Of a request; a chunk has none. Ours are for the reply and for the request in one piece.
-LIBCURL_ALLOCATIONS = 33
+LIBCURL_ALLOCATIONS = 36
 OPENSSL_ALLOCATIONS = 4
 OUR_ALLOCATIONS = Counter({"buf_reserve": 1, "exchange_begin": 1})
 
@@ -179,6 +179,23 @@ def test_a_chunk_takes_no_more_system_calls(lone):
     chunks = split_before(calls.stop(), r"^sendmsg\(")[:CHUNKS]  # from one reply's piece to the next
     assert len(chunks) == CHUNKS
     assert_no_more(chunks, CHUNK_CALLS)
+
+
+def test_chunks_that_arrive_together_leave_in_one_write(lone):
+    events = [chat.chunk({"content": f"word {n}."}) for n in range(3)]
+    packet = "".join(f"{len(event):x}\r\n{event}\r\n" for event in events)
+    gates = [threading.Event(), threading.Event()]
+    steps = [head(), data(chat.HELLO), until(gates[0]), raw(packet), until(gates[1])]
+    lone.script("m", "k1", [*steps, data(chat.FINISH), data(chat.DONE), end()])
+    (worker,) = lone.workers()
+    calls = SystemCalls(worker, lone.folder)
+    call = begin(lone, stream=True)
+    for gate, mark in zip(gates, ("Hello", "word 2.")):
+        call.read_until(mark)
+        gate.set()
+    assert chat.text_of(call.reply().body) == "Helloword 0.word 1.word 2."
+    pieces = [piece for piece in split_before(calls.stop(), r"^recvfrom\(") if piece[0].endswith(f" = {len(packet)}")]
+    assert [names_of(piece).count("sendmsg") for piece in pieces] == [1], pieces
 
 
 def test_a_request_takes_no_more_instructions_and_memory(profiled, record_property):

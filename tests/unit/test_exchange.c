@@ -277,6 +277,52 @@ START_TEST(a_whole_reply_is_given_as_it_is_with_its_head_once)
 }
 END_TEST
 
+/* Each event is a chunk of its own; three that arrive together go to the caller in one write. */
+START_TEST(small_chunks_that_arrive_together_are_given_together)
+{
+    START({ { { 0, CHUNKED_HEAD "5\r\ndata:\r\n2\r\n a\r\n4\r\n\n\nb\n\r\n" },
+              { 100, "1\r\nc\r\n1\r\nd\r\n" CHUNKS_END } },
+            KEEP });
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert(span_is(buf_span(&receiver.body), "data: a\n\nb\ncd"));
+    ck_assert_int_eq(receiver.pieces, 2);
+    ck_assert_uint_eq(result.bytes_in, receiver.body.len);
+}
+END_TEST
+
+/* Around what is put together, and what is not: in their order, and none is lost. */
+START_TEST(chunks_of_all_sizes_are_given_in_their_order)
+{
+    static const size_t sizes[] = { 1,  1023, 1024, 1025, 1,    4096, 4095, 1000, 1000,  1000, 1000,
+                                    97, 5000, 3,    1024, 1024, 1024, 1024, 1024, 20000, 1 };
+    struct buf reply, body;
+
+    buf_init(&reply, 100000);
+    buf_init(&body, 100000);
+    buf_append_cstr(&reply, CHUNKED_HEAD);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        buf_printf(&reply, "%zx\r\n", sizes[i]);
+        for (size_t n = 0; n < sizes[i]; n++) {
+            buf_append_char(&reply, (char)('a' + i));
+            buf_append_char(&body, (char)('a' + i));
+        }
+        buf_append_cstr(&reply, "\r\n");
+    }
+    buf_append(&reply, CHUNKS_END, sizeof(CHUNKS_END)); /* with its NUL */
+    const struct reply script[] = { { { { 0, reply.data } }, KEEP } };
+    server_start(&server, script, 1);
+    struct exchange_result result = post();
+    server_stop(&server);
+    expect_end(&result, EXCHANGE_END_WHOLE);
+    ck_assert_uint_eq(receiver.body.len, body.len);
+    ck_assert(span_eq(buf_span(&receiver.body), buf_span(&body)));
+    buf_free(&reply);
+    buf_free(&body);
+}
+END_TEST
+
 START_TEST(the_headers_that_say_when_to_come_again_are_given)
 {
     START({ { { 0, "HTTP/1.1 429 Slow\r\nretry-after: 7\r\nRetry-After-Ms: 6500\r\nx-amzn-ErrorType: "
@@ -1128,6 +1174,8 @@ int main(void)
         suite_add_tcase(suite, all[i]);
     }
     tcase_add_loop_test(replies, a_whole_reply_is_given_as_it_is_with_its_head_once, 0, (int)COUNT(whole));
+    tcase_add_test(replies, small_chunks_that_arrive_together_are_given_together);
+    tcase_add_test(replies, chunks_of_all_sizes_are_given_in_their_order);
     tcase_add_test(replies, the_headers_that_say_when_to_come_again_are_given);
     tcase_add_loop_test(replies, the_reason_phrase_of_the_last_status_line_is_given, 0, (int)COUNT(reasons));
     tcase_add_test(replies,
