@@ -82,6 +82,11 @@ class UpgradableGateway(Gateway):
         wait_until(lambda: len(self.log_lines("upgrade_refused")) >= n, "the upgrade is refused", 30)
         return self.log_lines("upgrade_refused")[-1]["message"]
 
+    def expect_collected(self):
+        """Who has ended is no zombie for long, and nobody has died."""
+        wait_until(lambda: not self.router.zombies(), "those that have ended are collected")
+        assert self.log_lines("child_died") == []
+
     def descriptors(self):
         return count_descriptors(self.router.pid)
 
