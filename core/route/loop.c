@@ -246,7 +246,7 @@ static const struct runner *wait_for_next(const struct chain *chain, struct race
             begin_beside(chain, race);
             continue;
         }
-        struct runner *runner = &race->runners[ended == race->runners[0].candidate ? 0 : 1];
+        struct runner *runner = &race->runners[ended == race->runners[1].candidate ? 1 : 0];
         runner->outcome = outcome;
         runner->has_ended = true;
         if (is_last_word(&outcome))

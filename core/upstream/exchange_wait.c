@@ -83,16 +83,17 @@ static CURLMcode act(struct exchange_client *client)
     return r;
 }
 
-/* Moves all as far as they go without waiting: one that is over, and how; NULL: none is. */
-static struct exchange *perform(struct exchange_client *client, enum exchange_end *end)
+/* Moves all as far as they go without waiting. True: one is over, and how. */
+static bool perform(struct exchange_client *client, struct exchange **over, enum exchange_end *end)
 {
     CURLMsg *message;
     char *x;
     int left;
 
     if (act(client) != CURLM_OK) {
+        *over = client->running[0];
         *end = EXCHANGE_END_INVALID;
-        return client->running[0];
+        return true;
     }
     for (unsigned i = 0; i < client->n_running; i++) {
         struct exchange *with = client->running[i];
@@ -106,10 +107,11 @@ static struct exchange *perform(struct exchange_client *client, enum exchange_en
             continue;
         CURLcode code = message->data.result;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
-        *end = exchange_end_of((struct exchange *)(void *)x, code);
-        return (struct exchange *)(void *)x;
+        *over = (struct exchange *)(void *)x;
+        *end = exchange_end_of(*over, code);
+        return true;
     }
-    return NULL;
+    return false;
 }
 
 /* --- clocks --- */
@@ -196,18 +198,20 @@ static bool keep_time(struct exchange *x, uint64_t *until_us, enum exchange_end 
     return false;
 }
 
-/* Waits for the upstreams, the caller, a beat, the next deadline or until_us: the exchange
- * that is over by one of them, and how; NULL: none is. */
-static struct exchange *wait_for_more(struct exchange_client *client, uint64_t until_us,
-                                      enum exchange_end *end)
+/* Waits for the upstreams, the caller, a beat, the next deadline or until_us. True: one is over by
+ * one of them, and how. */
+static bool wait_for_more(struct exchange_client *client, uint64_t until_us, struct exchange **over,
+                          enum exchange_end *end)
 {
     struct pollfd *caller = &client->watched[client->n_watched];
     struct exchange *of_caller = NULL; /* that is over if the caller leaves */
 
     for (unsigned i = 0; i < client->n_running; i++) {
         struct exchange *x = client->running[i];
-        if (keep_time(x, &until_us, end))
-            return x;
+        if (keep_time(x, &until_us, end)) {
+            *over = x;
+            return true;
+        }
         if (x->request->caller_fd >= 0 && x->want != EXCHANGE_LINGER)
             of_caller = x;
     }
@@ -219,14 +223,16 @@ static struct exchange *wait_for_more(struct exchange_client *client, uint64_t u
     int n = poll(client->watched, client->n_watched + (of_caller != NULL),
                  (int)(wait_ms > WAIT_MAX_MS ? WAIT_MAX_MS : wait_ms));
     if (n < 0 && errno != EINTR) {
+        *over = client->running[0];
         *end = EXCHANGE_END_INVALID;
-        return client->running[0];
+        return true;
     }
     if (n > 0 && of_caller != NULL && caller->revents != 0) {
+        *over = of_caller;
         *end = EXCHANGE_END_CALLER_LEFT;
-        return of_caller;
+        return true;
     }
-    return NULL;
+    return false;
 }
 
 struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us)
@@ -235,10 +241,10 @@ struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us
     struct exchange *over;
     bool is_time = false; /* what has come by then is looked at first */
 
-    while ((over = perform(client, &end)) == NULL) {
+    while (!perform(client, &over, &end)) {
         if (is_time)
             return NULL;
-        if ((over = wait_for_more(client, until_us, &end)) != NULL)
+        if (wait_for_more(client, until_us, &over, &end))
             break;
         is_time = until_us != UINT64_MAX && clock_monotonic_us() >= until_us;
     }

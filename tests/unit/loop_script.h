@@ -34,18 +34,18 @@ static const char models[] =
 
 static struct arena *arena;
 
-static void set_up(void)
+static inline void set_up(void)
 {
     arena = arena_new();
 }
 
-static void tear_down(void)
+static inline void tear_down(void)
 {
     arena_free(arena);
 }
 
 /* A tree whose models have these fallback triggers; NULL: none of their own. */
-static struct plan_facts facts_of(const char *model, const char *triggers)
+static inline struct plan_facts facts_of(const char *model, const char *triggers)
 {
     struct entry_value values[ENTRY_COUNT] = { { .version = NULL } };
     struct entry_faults faults = { 0 };
@@ -144,7 +144,7 @@ static const struct named_outcome {
     { "lost_key", { .verdict = VERDICT_CONFIG, .is_undecryptable = true } },
 };
 
-static const struct attempt_outcome *outcome_named(struct span name)
+static inline const struct attempt_outcome *outcome_named(struct span name)
 {
     for (size_t i = 0; i < COUNT(outcomes); i++) {
         if (span_is(name, outcomes[i].name))
@@ -176,12 +176,12 @@ struct script {
     bool is_cancelled;
 };
 
-static uint64_t now_us(void *ctx)
+static inline uint64_t now_us(void *ctx)
 {
     return ((struct script *)ctx)->now_us;
 }
 
-static void begin(void *ctx, const struct candidate *candidate)
+static inline void begin(void *ctx, const struct candidate *candidate)
 {
     struct script *script = ctx;
     struct span key = snap_span(script->root, candidate->key->id);
@@ -196,7 +196,7 @@ static void begin(void *ctx, const struct candidate *candidate)
              key.ptr);
 }
 
-static const struct candidate *wait(void *ctx, uint64_t until_us, struct attempt_outcome *out)
+static inline const struct candidate *wait(void *ctx, uint64_t until_us, struct attempt_outcome *out)
 {
     struct script *script = ctx;
     size_t len = strcspn(script->rest, " ");
@@ -223,7 +223,7 @@ static const struct candidate *wait(void *ctx, uint64_t until_us, struct attempt
     return ended;
 }
 
-static enum skip_reason admit(void *ctx, const struct candidate *candidate)
+static inline enum skip_reason admit(void *ctx, const struct candidate *candidate)
 {
     struct script *script = ctx;
     const char *name = snap_cstr(script->root, candidate->upstream->id);
@@ -232,7 +232,7 @@ static enum skip_reason admit(void *ctx, const struct candidate *candidate)
     return strstr(script->refused, name) != NULL ? SKIP_FULL : SKIP_NONE;
 }
 
-static bool admit_beside(void *ctx, const struct candidate *candidate)
+static inline bool admit_beside(void *ctx, const struct candidate *candidate)
 {
     struct script *script = ctx;
     ck_assert(!candidate->is_passed);
@@ -240,7 +240,7 @@ static bool admit_beside(void *ctx, const struct candidate *candidate)
     return !script->refuses_beside;
 }
 
-static void cancel(void *ctx)
+static inline void cancel(void *ctx)
 {
     struct script *script = ctx;
     ck_assert(script->running[0] != NULL || script->running[1] != NULL);
@@ -248,7 +248,7 @@ static void cancel(void *ctx)
     script->is_cancelled = true;
 }
 
-static struct loop_result run(const struct plan_facts *facts, struct script *script)
+static inline struct loop_result run(const struct plan_facts *facts, struct script *script)
 {
     const struct loop_ops ops = {
         .ctx = script,
