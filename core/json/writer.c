@@ -54,16 +54,15 @@ static bool are_plain(const unsigned char *p)
 /* The bytes at `p` that stand for themselves. */
 static size_t count_plain(const unsigned char *p, size_t len)
 {
-    size_t n = 0, before;
+    size_t n = 0, wide;
     do {
-        before = n;
         while (len - n >= 8 && are_plain(p + n))
             n += 8;
         while (n < len && p[n] >= 0x20 && p[n] < 0x80 && p[n] != '"' && p[n] != '\\')
             n++;
-        if (n < len && p[n] >= 0x80)
-            n += count_plain_wide(p + n, len - n);
-    } while (n > before);
+        wide = n < len && p[n] >= 0x80 ? count_plain_wide(p + n, len - n) : 0;
+        n += wide;
+    } while (wide > 0);
     return n;
 }
 

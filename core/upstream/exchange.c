@@ -63,12 +63,6 @@ void exchange_close(struct exchange_client *client)
     free(client);
 }
 
-/* The exchange's own time: the clock without what receivers took. */
-static uint64_t own_now_us(const struct exchange *x)
-{
-    return clock_monotonic_us() - x->result->receiver_us;
-}
-
 static size_t on_send(char *out, size_t size, size_t count, void *ctx)
 {
     struct exchange *x = ctx;
@@ -133,7 +127,8 @@ static bool take_want(struct exchange *x, enum exchange_want want, uint64_t ente
 {
     uint64_t now = clock_monotonic_us();
     exchange_hold_clocks(x->client, now - entered_us);
-    x->last_byte_us = own_now_us(x);
+    x->last_byte_us =
+        now - x->result->receiver_us; /* its own time is the clock without what receivers took */
     if ((want == EXCHANGE_CONTENT || want == EXCHANGE_LINGER) && x->result->first_content_us == 0)
         x->result->first_content_us = entered_us - x->start_us;
     if (want == EXCHANGE_LINGER && x->want != EXCHANGE_LINGER)

@@ -48,7 +48,12 @@ void conn_set_beat(struct conn *conn, uint32_t period_ms, void (*beat)(void *ctx
     conn->beat_ctx = ctx;
 }
 
-static int wait_readable(int fd, uint64_t deadline_us)
+static uint64_t stall_deadline(const struct conn *conn)
+{
+    return clock_monotonic_us() + conn->stall_ms * US_PER_MS;
+}
+
+static int wait_readable(struct conn *conn, int fd, uint64_t deadline_us)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
     uint64_t now = clock_monotonic_us();
@@ -56,13 +61,15 @@ static int wait_readable(int fd, uint64_t deadline_us)
     if (now >= deadline_us)
         return ERR_TIMEOUT;
     int r = poll(&p, 1, (int)((deadline_us - now + 999) / 1000));
+    conn->blocked_us += clock_monotonic_us() - now;
     if (r == 0)
         return ERR_TIMEOUT;
     return r > 0 || errno == EINTR ? 0 : ERR_CLIENT_GONE;
 }
 
 /* Receives what the front end sends next: first into `out`, which may have no room, then
- * into the buffer, which is empty. How many bytes, > 0, or an error. */
+ * into the buffer, which is empty. How many bytes, > 0, or an error. deadline_us 0: stall_ms from when it
+ * waits. */
 static ssize_t receive(struct conn *conn, char *out, size_t room, uint64_t deadline_us)
 {
     struct iovec places[2] = { { out, room }, { conn->in, INPUT_BYTES } };
@@ -73,11 +80,16 @@ static ssize_t receive(struct conn *conn, char *out, size_t room, uint64_t deadl
         if (n > 0) {
             conn->in_start = 0;
             conn->in_end = (size_t)n > room ? (size_t)n - room : 0;
+            conn->in_used = conn->in_end > conn->in_used ? conn->in_end : conn->in_used;
             return n;
         }
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
             return ERR_CLIENT_GONE;
-        int r = errno == EINTR ? 0 : wait_readable(conn->fd, deadline_us);
+        if (errno == EINTR)
+            continue;
+        if (deadline_us == 0)
+            deadline_us = stall_deadline(conn);
+        int r = wait_readable(conn, conn->fd, deadline_us);
         if (r != 0)
             return r;
     }
@@ -97,7 +109,7 @@ static int take(struct conn *conn, size_t max, struct span *body)
 /* All within stall_ms: a front end has the parameters when it connects. */
 static int read_params(struct conn *conn)
 {
-    uint64_t deadline = clock_monotonic_us() + conn->stall_ms * US_PER_MS;
+    uint64_t deadline = stall_deadline(conn);
     struct span body;
     int r = 0;
 
@@ -113,9 +125,9 @@ static int read_params(struct conn *conn)
 /* What a request leaves in memory holds the caller's key. */
 static void forget_input(struct conn *conn)
 {
-    explicit_bzero(conn->in, INPUT_BYTES);
+    explicit_bzero(conn->in, conn->in_used);
     record_reader_reset(&conn->reader);
-    conn->in_start = conn->in_end = 0;
+    conn->in_start = conn->in_end = conn->in_used = 0;
 }
 
 static void begin_caller(struct conn *conn)
@@ -198,11 +210,10 @@ static ssize_t read_cgi(struct conn *conn, char *out, size_t room)
 {
     const char *length = conn_param(conn, "CONTENT_LENGTH");
     uint64_t left = (length == NULL ? 0 : strtoull(length, NULL, 10)) - conn->cgi_read;
-    struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
     ssize_t n = 0;
 
     if (left > 0 && room > 0) {
-        if (poll(&p, 1, (int)conn->stall_ms) == 0)
+        if (wait_readable(conn, STDIN_FILENO, stall_deadline(conn)) == ERR_TIMEOUT)
             return ERR_TIMEOUT;
         n = read(STDIN_FILENO, out, room < left ? room : (size_t)left);
         if (n < 0)
@@ -218,7 +229,7 @@ static ssize_t receive_body(struct conn *conn, char *out, size_t room)
 {
     size_t next = record_reader_body_next(&conn->reader);
     size_t wanted = next < room ? next : room;
-    ssize_t n = receive(conn, out, wanted, clock_monotonic_us() + conn->stall_ms * US_PER_MS);
+    ssize_t n = receive(conn, out, wanted, 0);
 
     if (n < 0)
         return n;
@@ -254,10 +265,8 @@ static ssize_t read_fastcgi(struct conn *conn, char *out, size_t room)
 
 ssize_t conn_read(struct conn *conn, char *out, size_t room)
 {
-    uint64_t before = clock_monotonic_us();
     ssize_t n = conn->is_cgi ? read_cgi(conn, out, room) : read_fastcgi(conn, out, room);
 
-    conn->blocked_us += clock_monotonic_us() - before;
     conn->is_broken =
         conn->is_broken || n < 0; /* who does not send has no use for a reply, nor for patience */
     return n;
@@ -302,8 +311,7 @@ static int wait_writable(struct conn *conn, uint64_t deadline_us)
 /* Sends everything; the stall bound starts anew with each byte that goes. */
 static int send_all(struct conn *conn, struct iovec *v, size_t n)
 {
-    uint64_t stall_us = conn->stall_ms * US_PER_MS;
-    uint64_t deadline = clock_monotonic_us() + stall_us;
+    uint64_t deadline_us = 0; /* 0: nothing waits */
 
     while (n > 0) {
         struct msghdr message = { .msg_iov = v, .msg_iovlen = n };
@@ -312,14 +320,16 @@ static int send_all(struct conn *conn, struct iovec *v, size_t n)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EAGAIN) {
-            int r = wait_writable(conn, deadline);
+            if (deadline_us == 0)
+                deadline_us = stall_deadline(conn);
+            int r = wait_writable(conn, deadline_us);
             if (r != 0)
                 return r;
             continue;
         }
         if (sent < 0)
             return ERR_CLIENT_GONE;
-        deadline = clock_monotonic_us() + stall_us;
+        deadline_us = 0;
         while (n > 0 && (size_t)sent >= v->iov_len) {
             sent -= (ssize_t)v->iov_len;
             v++;

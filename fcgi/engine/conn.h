@@ -27,6 +27,7 @@ struct conn {
     struct record_reader reader;
     char *in; /* received, and not looked at yet: from in_start to in_end */
     size_t in_start, in_end;
+    size_t in_used; /* of it, by this request */
     struct caller_socket caller;
     int fd;
     bool is_cgi;         /* fd is standard output, the body comes on standard input */

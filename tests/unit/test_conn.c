@@ -492,6 +492,31 @@ START_TEST(nothing_of_a_request_stays_in_memory)
 }
 END_TEST
 
+/* What came first reached further into it than what came last. */
+START_TEST(nothing_of_a_request_that_came_in_pieces_stays_in_memory)
+{
+    static const char *const head[] = { "A", "1", NULL };
+    char filler[4000], out[100];
+
+    memset(filler, 'x', sizeof(filler));
+    wire_head(&wire, head);
+    wire_record(&wire, FCGI_STDIN, span_of(filler, sizeof(filler)));
+    wire_record(&wire, FCGI_STDIN, span_cstr("canary"));
+    wire_send(front, &wire);
+    begin(STALL_MS);
+    while (conn_read(&conn, out, sizeof(out)) > 0 && conn.in_start < conn.in_end)
+        ;
+    buf_clear(&wire);
+    wire_end(&wire, FCGI_STDIN);
+    wire_send(front, &wire);
+    ck_assert_int_eq(conn_read_end(&conn), 0);
+    ck_assert_ptr_nonnull(memmem(conn.in, 16384, "canary", 6));
+    conn_close(&conn);
+    ck_assert_ptr_null(memmem(conn.in, 16384, "canary", 6));
+    ck_assert_ptr_null(memmem(conn.in, 16384, "x", 1));
+}
+END_TEST
+
 /* A process that stops us in 100 ms, lets us go on, and sends the rest. */
 static pid_t be_stopped(void)
 {
@@ -1045,6 +1070,7 @@ int main(void)
     tcase_add_test(reading, parameters_that_are_never_waited_for_have_the_stall_bound_too);
     tcase_add_test(reading, parameters_beyond_the_bound_are_dropped_and_the_request_goes_on);
     tcase_add_test(reading, nothing_of_a_request_stays_in_memory);
+    tcase_add_test(reading, nothing_of_a_request_that_came_in_pieces_stays_in_memory);
     tcase_add_loop_test(reading, a_process_that_is_stopped_and_goes_on_loses_no_request, 0, 2);
     tcase_add_loop_test(reading, a_departure_while_the_caller_waits_is_seen, 0, N_DEPARTURES);
     suite_add_tcase(suite, reading);
