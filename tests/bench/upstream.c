@@ -10,6 +10,8 @@
  * microseconds when it was written, for streams.c on the same machine. A body that
  * says "user":"patient" is answered one INTERVAL_US later than others.
  *
+ * What is asked below /refused is answered 401, as by a provider that does not know the key.
+ *
  * Speech is silence, a second of 24 kHz and 16 bits for each character of the input,
  * as fast as it is taken. No head and no length of a chunk has its byte, which is 0.
  *
@@ -131,6 +133,16 @@ static void append_plain(struct peer *peer)
                sizeof(bench_reply) - 1, connection_of(peer), bench_reply);
 }
 
+static void refuse(struct peer *peer)
+{
+    static const char reply[] = "{\"error\":{\"message\":\"Incorrect API key provided.\",\"type\":"
+                                "\"invalid_request_error\",\"param\":null,\"code\":\"invalid_api_key\"}}";
+    buf_printf(&peer->out,
+               "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+               "Connection: %s\r\n\r\n%s",
+               sizeof(reply) - 1, connection_of(peer), reply);
+}
+
 static void answer(struct peer *peer, const char *body)
 {
     uint64_t wait_us = strstr(body, "\"user\":\"patient\"") == NULL ? 0 : interval_us;
@@ -167,10 +179,13 @@ static bool take_request(struct peer *peer)
     size_t body = length == NULL ? 0 : strtoul(length + strlen("\r\ncontent-length:"), NULL, 10);
     peer->closes = strcasestr(peer->in.data, "\r\nconnection: close") != NULL;
     bool is_speech = strstr(peer->in.data, "/audio/speech ") != NULL;
+    bool is_refused = strstr(peer->in.data, " /refused/") != NULL;
     end[2] = '\r';
     if (peer->in.len < head + body)
         return false;
-    if (is_speech)
+    if (is_refused)
+        refuse(peer);
+    else if (is_speech)
         answer_speech(peer, peer->in.data + head);
     else
         answer(peer, peer->in.data + head);
