@@ -218,6 +218,34 @@ START_TEST(a_session_is_shown_to_its_host_and_port_only)
 }
 END_TEST
 
+/* A worker's handle is used again for each exchange, whoever the peer is. */
+START_TEST(a_worker_that_asks_several_peers_in_turn_tells_their_sessions_apart)
+{
+    SSL_CTX *ctx = server_of(_i, "DNS:localhost,IP:127.0.0.1");
+    struct server_process server, twin;
+
+    SSL_CTX_up_ref(ctx);
+    server_process_start(&server, ctx);
+    server_process_start(&twin, ctx);
+    struct exchange_client *client = posting_open(&trust);
+    ck_assert_int_eq(post_by(client, url_of(&server, "localhost")).end, EXCHANGE_END_WHOLE);
+    ck_assert_int_eq(post_by(client, url_of(&twin, "127.0.0.1")).end, EXCHANGE_END_WHOLE);
+    exchange_close(client);
+    assert_counts(&server, "the first", 1, 0);
+    assert_counts(&twin, "the second", 1, 0);
+    assert_served(&server, "127.0.0.1");
+    assert_served(&twin, "localhost");
+    assert_counts(&server, "by the other's name", 2, 0);
+    assert_counts(&twin, "by the other's name", 2, 0);
+    assert_served(&server, "localhost");
+    assert_served(&twin, "127.0.0.1");
+    assert_counts(&server, "by its own", 3, 1);
+    assert_counts(&twin, "by its own", 3, 1);
+    server_process_stop(&server);
+    server_process_stop(&twin);
+}
+END_TEST
+
 /* OpenSSL has verified the chain when it gives out a session; libcurl compares the name later. */
 START_TEST(a_server_of_another_name_is_refused_with_a_session_as_without)
 {
@@ -328,6 +356,7 @@ int main(void)
     tcase_add_loop_test(all, a_session_that_is_refused_costs_a_full_handshake_and_no_more, 0, WAYS);
     tcase_add_loop_test(all, a_session_that_a_server_chokes_on_is_shown_to_it_once, BY_TICKET_1_2, WAYS);
     tcase_add_loop_test(all, a_session_is_shown_to_its_host_and_port_only, 0, WAYS);
+    tcase_add_loop_test(all, a_worker_that_asks_several_peers_in_turn_tells_their_sessions_apart, 0, WAYS);
     tcase_add_loop_test(all, a_server_of_another_name_is_refused_with_a_session_as_without, 0, WAYS);
     tcase_add_test(all, a_server_that_nobody_vouches_for_leaves_no_session);
     tcase_add_loop_test(all, a_session_is_kept_as_long_as_server_and_certificate_say, 0,
