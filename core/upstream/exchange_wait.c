@@ -238,7 +238,7 @@ static bool wait_for_more(struct exchange_client *client, uint64_t until_us, str
 struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us)
 {
     enum exchange_end end = EXCHANGE_END_INVALID;
-    struct exchange *over;
+    struct exchange *over = NULL;
     bool is_time = false; /* what has come by then is looked at first */
 
     while (!perform(client, &over, &end)) {

@@ -116,7 +116,7 @@ static int run_role(struct engine_process *process)
     return 0;
 }
 
-static const struct engine_role roles[] = { { "clerk", run_role, false, false } };
+static const struct engine_role roles[] = { { .name = "clerk", .run = run_role } };
 
 static const struct engine_program program = {
     .name = "prog",
