@@ -20,15 +20,11 @@ void record_reader_init(struct record_reader *reader)
     *reader = (struct record_reader){ .have = 0 };
 }
 
-void record_reader_reset(struct record_reader *reader)
+/* The same memory for the next one. */
+static void forget(struct record_reader *reader)
 {
     if (reader->params != NULL)
         explicit_bzero(reader->params, reader->params_len);
-    if (reader->places_room > PLACES_KEPT) {
-        free(reader->places);
-        reader->places = NULL;
-        reader->places_room = 0;
-    }
     *reader = (struct record_reader){
         .params = reader->params,
         .params_room = reader->params_room,
@@ -37,9 +33,19 @@ void record_reader_reset(struct record_reader *reader)
     };
 }
 
+void record_reader_reset(struct record_reader *reader)
+{
+    forget(reader);
+    if (reader->places_room <= PLACES_KEPT)
+        return;
+    free(reader->places);
+    reader->places = NULL;
+    reader->places_room = 0;
+}
+
 void record_reader_free(struct record_reader *reader)
 {
-    record_reader_reset(reader);
+    forget(reader);
     free(reader->params);
     free(reader->places);
     record_reader_init(reader);
