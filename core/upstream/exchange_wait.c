@@ -87,7 +87,7 @@ static CURLMcode act(struct exchange_client *client)
 static bool perform(struct exchange_client *client, struct exchange **over, enum exchange_end *end)
 {
     CURLMsg *message;
-    char *x;
+    char *of_message;
     int left;
 
     if (act(client) != CURLM_OK) {
@@ -96,18 +96,19 @@ static bool perform(struct exchange_client *client, struct exchange **over, enum
         return true;
     }
     for (unsigned i = 0; i < client->n_running; i++) {
-        struct exchange *with = client->running[i];
-        if (!exchange_hand_over(with, span_of(with->gathered, with->n_gathered))) {
-            *end = exchange_end_of(with, CURLE_OK);
-            return with;
+        struct exchange *x = client->running[i];
+        if (!exchange_hand_over(x, span_of(x->gathered, x->n_gathered))) {
+            *over = x;
+            *end = exchange_end_of(x, CURLE_OK);
+            return true;
         }
     }
     while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
         if (message->msg != CURLMSG_DONE)
             continue;
         CURLcode code = message->data.result;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x);
-        *over = (struct exchange *)(void *)x;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &of_message);
+        *over = (struct exchange *)(void *)of_message;
         *end = exchange_end_of(*over, code);
         return true;
     }
