@@ -1,5 +1,6 @@
 #include "core/log/log.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -253,7 +254,7 @@ static bool match_prefix(struct span text, size_t at, struct secret *found)
     if (!starts_at(text, at, is_alnum))
         return false;
     for (size_t i = 0; i < sizeof(PREFIXES) / sizeof(PREFIXES[0]); i++) {
-        size_t len = strlen(PREFIXES[i].text);
+        size_t len = text.ptr[at] == PREFIXES[i].text[0] ? strlen(PREFIXES[i].text) : SIZE_MAX;
         if (len <= text.len - at && memcmp(text.ptr + at, PREFIXES[i].text, len) == 0 &&
             count_run(text, at) >= len + PREFIXES[i].more) {
             *found = (struct secret){ 0, count_run(text, at) };
