@@ -37,6 +37,7 @@ def served(gateway):
 def test_an_upload_that_is_slow_holds_no_worker(gateway):
     gateway.script("m", "k1", answer(200, chat.completion()))
     body = json.dumps(chat.request("m", padding="x" * 100_000)).encode()
+    wait_until(lambda: set(stages(gateway)) == {"idle"}, "what came before is over")
     slow = []
     for _ in range(WORKERS + 2):
         call = gateway.call("POST", "/v1/chat/completions", headers={"content-length": str(len(body))})
