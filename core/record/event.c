@@ -165,6 +165,8 @@ static void write_attempt(const struct request_event *event, unsigned place, uns
     number(w, "first_content_us", a->first_content_us);
     number(w, "last_byte_us", a->last_byte_us);
     jw_member_bool(w, "reused", a->is_reused);
+    if (a->is_resumed)
+        jw_member_bool(w, "resumed", true);
     if (a->replays > 0)
         jw_member_bool(w, "replayed", true);
     number(w, "status", (uint64_t)a->status);

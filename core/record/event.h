@@ -72,7 +72,7 @@ struct attempt_event {
     const char *key_fp;
     bool is_hedged; /* it was begun beside the one before it, which ran */
     uint64_t start_us, dns_us, connect_us, tls_us, send_us, first_byte_us, first_content_us, last_byte_us;
-    bool is_reused;
+    bool is_reused, is_resumed;
     unsigned replays;
     int status;
     const char *provider_code;

@@ -1,6 +1,7 @@
 #include "core/upstream/exchange.h"
 
 #include <errno.h>
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,14 @@ static uint64_t time_of(CURL *easy, CURLINFO info)
     return us > 0 ? (uint64_t)us : 0;
 }
 
+/* Of the connection, as long as the handle has it. */
+static bool has_resumed(CURL *easy)
+{
+    const struct curl_tlssessioninfo *tls = NULL;
+    return curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls->internals != NULL &&
+           SSL_session_reused(tls->internals) == 1;
+}
+
 static void measure(struct exchange *x)
 {
     struct exchange_result *r = x->result;
@@ -178,6 +187,8 @@ static void measure(struct exchange *x)
     if (x->small_body != NULL) /* else on_send counts, or there is none */
         r->bytes_out = time_of(x->easy, CURLINFO_SIZE_UPLOAD_T);
     r->is_reused = x->sends > 0 && connects == 0;
+    if (r->tls_us > 0 && !r->is_reused && has_resumed(x->easy))
+        r->is_resumed = true;
 }
 
 /* "HTTP/1.1 403 Out of call volume quota": libcurl keeps the number only. */

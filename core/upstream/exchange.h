@@ -126,6 +126,7 @@ struct exchange_result {
     uint64_t receiver_us; /* spent in receivers and beats, the other exchange's too */
     uint64_t bytes_in, bytes_out;
     bool is_reused;     /* over a kept connection */
+    bool is_resumed;    /* over a new one, whose TLS session is one from before */
     const char *detail; /* libcurl's sentence about a failure, until the next one begins; NULL: it has none */
     unsigned replays;   /* sends beyond the first: at most 1 */
 };

@@ -74,6 +74,7 @@ void attempt_note_exchange(struct attempt *a, uint64_t now_us)
     e->first_content_us = r->first_content_us;
     e->last_byte_us = r->last_byte_us;
     e->is_reused = r->is_reused;
+    e->is_resumed = r->is_resumed;
     e->replays = r->replays;
     e->bytes_in = r->bytes_in;
     e->bytes_out = r->bytes_out;

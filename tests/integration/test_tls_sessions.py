@@ -56,10 +56,11 @@ def test_what_one_worker_has_shaken_hands_for_the_others_resume(gateway, upstrea
     calls = [hold_another(gateway) for _ in range(WORKERS)]
     assert len({record.connection for record in upstream.records}) == WORKERS
     assert [record.is_resumed for record in upstream.records] == [False] + [True] * (WORKERS - 1)
-    for call in calls:
+    for n, call in enumerate(calls):
         call.close()
         (attempt,) = gateway.event(call)["attempts"]
-        assert attempt["tls_us"] > attempt["connect_us"] > 0 and not attempt.get("reused")
+        assert attempt["tls_us"] > attempt["connect_us"] > 0 and not attempt["reused"]
+        assert attempt.get("resumed", False) == (n > 0), attempt
 
 
 @versions

@@ -82,6 +82,7 @@ static void fill_attempt(struct attempt_event *attempt)
         .first_content_us = 16,
         .last_byte_us = 17,
         .is_reused = true,
+        .is_resumed = true,
         .replays = 1,
         .status = 200,
         .provider_code = "code",
@@ -151,7 +152,8 @@ START_TEST(an_event_that_says_everything_has_the_names_of_its_specification)
         json_object_array_get_idx(member(object, "attempts"), 0),
         "n upstream upstream_index provider account supplier_model key_fp dialect host url start_us dns_us "
         "connect_us tls_us send_us "
-        "first_byte_us first_content_us last_byte_us reused replayed status provider_code verdict reason "
+        "first_byte_us first_content_us last_byte_us reused resumed replayed status provider_code verdict "
+        "reason "
         "fault "
         "counts_for_health retry_after_s bytes_in bytes_out held_events");
     expect_names(member(object, "usage"),

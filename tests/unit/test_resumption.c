@@ -90,6 +90,8 @@ static const char *url_of(const struct server_process *server, const char *host)
     return url;
 }
 
+enum { SAYS_OTHERWISE = 100 }; /* than the server, of whether a session was resumed */
+
 /* From a process of its own, as a worker that has no connection would. */
 static int ask_from_a_worker(const struct server_process *server, const char *host)
 {
@@ -97,8 +99,13 @@ static int ask_from_a_worker(const struct server_process *server, const char *ho
     pid_t pid = fork();
 
     ck_assert_int_ge(pid, 0);
-    if (pid == 0)
-        _exit((int)post_to(&trust, url_of(server, host)).end);
+    if (pid == 0) {
+        unsigned resumed = server->counts->resumed;
+        struct exchange_result result = post_to(&trust, url_of(server, host));
+        if (result.end == EXCHANGE_END_WHOLE && result.is_resumed != (server->counts->resumed > resumed))
+            _exit(SAYS_OTHERWISE);
+        _exit((int)result.end);
+    }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status));
     return WEXITSTATUS(status);
@@ -107,6 +114,7 @@ static int ask_from_a_worker(const struct server_process *server, const char *ho
 static void assert_served(const struct server_process *server, const char *host)
 {
     int end = ask_from_a_worker(server, host);
+    ck_assert_int_ne(end, SAYS_OTHERWISE);
     ck_assert_msg(end == EXCHANGE_END_WHOLE, "%s", exchange_end_name((enum exchange_end)end));
 }
 
@@ -335,6 +343,7 @@ START_TEST(a_ticket_that_comes_with_a_later_exchange_is_kept_too)
         struct exchange_result result = post_by(client, url);
         ck_assert_int_eq(result.end, EXCHANGE_END_WHOLE);
         ck_assert_int_eq(result.is_reused, i > 0);
+        ck_assert(!result.is_resumed);
     }
     exchange_close(client);
     for (int i = 0; i < 3; i++)
