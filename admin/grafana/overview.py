@@ -168,6 +168,10 @@ def fallback():
                 "{{reason}} {{scope}}")],
               "Why requests went on, and whether to another key or as far as another upstream.", "reqps",
               is_stacked=True),
+        Panel("Asked beside another", [(gateway_rate("hedge_count_total", "outcome", OF_MODEL), "{{outcome}}")],
+              "Requests whose first attempt was silent for hedgeAfterMs, by what became of the one beside it. More than"
+              " a few in a hundred requests: hedgeAfterMs is too short. busy, no_slot: it was not made.", "reqps",
+              width=24, is_stacked=True),
     ])
 
 

@@ -2,6 +2,7 @@
 has answered. Where the second one is asked, the first hangs: no test depends on which of two is faster by a little.
 """
 
+import signal
 import threading
 
 import pytest
@@ -294,6 +295,22 @@ def test_heartbeats_go_on_while_two_are_asked(gateway):
     is_over.set()
     reply = call.reply()
     assert chat.text_of(reply.body) == "from the second"
+    assert gateway.event(call)["hedge"] == "won"
+
+
+def test_both_go_on_while_the_program_ends(start_gateway):
+    gateway = start_gateway(TREE)
+    is_ending = threading.Event()
+    gateway.script("m", "k1", [hang()])
+    gateway.script("m", "k2", [until(is_ending), *good(True, "from the second")])
+    call = gateway.begin("m", stream=True)
+    wait_keys(gateway, "m", "k1", "k2")
+    idle = gateway.workers()
+    gateway.router.signal(signal.SIGTERM)
+    wait_until(lambda: len(gateway.workers()) < len(idle), "those without a request have ended")
+    is_ending.set()
+    assert chat.text_of(call.reply().body) == "from the second"
+    assert gateway.router.wait(20) == 0
     assert gateway.event(call)["hedge"] == "won"
 
 

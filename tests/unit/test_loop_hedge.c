@@ -158,6 +158,43 @@ START_TEST(the_first_that_has_a_slot_is_the_one_that_gets_it)
 }
 END_TEST
 
+/* Failures after which the next candidate is the next in the order, and ends of the chain. */
+static const char *const plain_failures[] = { "server",    "timeout",  "rate9",   "rate3",
+                                              "auth",      "quota403", "reset",   "refused",
+                                              "client400", "other418", "lost_key" };
+
+/* Whichever of two attempts that answer nothing ends first, the chain goes as without hedging. */
+START_TEST(failures_mean_what_they_mean_one_after_the_other)
+{
+    struct plan_facts alone = facts_of("three", NULL), both = hedged("three", NULL);
+
+    for (size_t i = 0; i < COUNT(plain_failures) * COUNT(plain_failures); i++) {
+        const char *first = plain_failures[i / COUNT(plain_failures)],
+                   *second = plain_failures[i % COUNT(plain_failures)];
+        const char *in_order = arena_printf(arena, "%s %s config404 ok", first, second);
+        struct script in_turn = { .rest = in_order, .deadline_us = CHAIN_US };
+        struct loop_result expected = run(&alone, &in_turn);
+        const char *orders[] = { arena_printf(arena, "late %s +%s config404 ok", first, second),
+                                 arena_printf(arena, "late +%s %s config404 ok", second, first) };
+        for (size_t k = 0; k < COUNT(orders); k++) {
+            struct script script = { .rest = orders[k], .deadline_us = CHAIN_US };
+            struct loop_result result = run(&both, &script);
+            ck_assert_msg(result.end == expected.end, "%s: end %d, expected %d", orders[k], result.end,
+                          expected.end);
+            ck_assert_msg(result.attempts == expected.attempts, "%s: %u attempts, expected %u", orders[k],
+                          result.attempts, expected.attempts);
+            ck_assert_int_eq(result.failure.kind, expected.failure.kind);
+            ck_assert_str_eq(result.failure.last_status, expected.failure.last_status);
+            ck_assert_uint_eq(result.failure.tried_keys, expected.failure.tried_keys);
+            ck_assert_uint_eq(result.failure.tried_upstreams, expected.failure.tried_upstreams);
+            ck_assert_uint_eq(result.failure.retry_after_s, expected.failure.retry_after_s);
+            ck_assert_int_eq(result.failure.no_retry, expected.failure.no_retry);
+            ck_assert(span_eq(result.refusal.refusal_body, expected.refusal.refusal_body));
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("loop_hedge");
@@ -171,6 +208,7 @@ int main(void)
     tcase_add_test(tcase, one_that_may_not_be_begun_is_left_for_its_turn);
     tcase_add_test(tcase, none_is_begun_when_the_chains_time_is_up);
     tcase_add_test(tcase, the_first_that_has_a_slot_is_the_one_that_gets_it);
+    tcase_add_test(tcase, failures_mean_what_they_mean_one_after_the_other);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
