@@ -179,6 +179,21 @@ char *arena_strdup(struct arena *arena, const char *text)
     return arena_span(arena, span_cstr(text));
 }
 
+char *arena_join(struct arena *arena, const struct span *pieces, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += pieces[i].len;
+    char *text = arena_alloc(arena, len + 1), *at = text;
+    for (size_t i = 0; i < n; i++) {
+        if (pieces[i].len > 0)
+            memcpy(at, pieces[i].ptr, pieces[i].len);
+        at += pieces[i].len;
+    }
+    *at = '\0';
+    return text;
+}
+
 /* A text usually fits behind what there is, and is formatted once: the place is what arena_alloc then gives.
  */
 char *arena_printf(struct arena *arena, const char *format, ...)

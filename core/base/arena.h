@@ -34,6 +34,7 @@ void *arena_calloc(struct arena *arena, size_t count, size_t bytes);
 /* NUL-terminated copies. */
 char *arena_strdup(struct arena *arena, const char *text);
 char *arena_span(struct arena *arena, struct span span);
+char *arena_join(struct arena *arena, const struct span *pieces, size_t n); /* one behind the other */
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Calls run(arg) at the next reset, before the memory goes. */

@@ -1,6 +1,5 @@
 #include "fcgi/edge/attempt_internal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -55,15 +54,18 @@ int attempt_open_key(const struct attempt *a, const char *template, struct key_l
 {
     const char *place = strstr(template, "{KEY}");
     size_t before = place == NULL ? strlen(template) : (size_t)(place - template);
-    const char *after = place == NULL ? "" : place + 5;
     struct secret secret;
 
     int r = open_key(a, &secret);
     if (r != 0)
         return r;
-    out->size = strlen(template) + secret.len + 1;
-    out->text = arena_alloc(a->errand->turn->request.arena, out->size);
-    snprintf(out->text, out->size, "%.*s%s%s", (int)before, template, secret.bytes, after);
+    const struct span pieces[] = {
+        span_of(template, before),
+        span_of(secret.bytes, secret.len),
+        span_cstr(place == NULL ? NULL : place + 5),
+    };
+    out->text = arena_join(a->errand->turn->request.arena, pieces, 3);
+    out->size = strlen(out->text) + 1;
     secret_wipe(&secret);
     return 0;
 }
@@ -71,6 +73,12 @@ int attempt_open_key(const struct attempt *a, const char *template, struct key_l
 void attempt_wipe_key(struct key_line *line)
 {
     explicit_bzero(line->text, line->size);
+}
+
+static const char *header_line(const struct attempt *a, const char *name, const char *value)
+{
+    const struct span pieces[] = { span_cstr(name), span_cstr(": "), span_cstr(value) };
+    return arena_join(a->errand->turn->request.arena, pieces, 3);
 }
 
 /* A caller's baggage goes nowhere. */
@@ -87,7 +95,7 @@ size_t attempt_add_trace(const struct attempt *a, const char **headers)
     unsigned place = (unsigned)(a->event - event->attempts) + 1 + event->n_attempts_dropped;
     trace_attempt_span_id(event->trace.span_id, place, span_id);
     trace_write_parent(&event->trace, span_id, parent);
-    headers[n++] = arena_printf(turn->request.arena, "traceparent: %s", parent);
+    headers[n++] = header_line(a, "traceparent", parent);
     if (event->trace.parent_span_id[0] != '\0' && trace_is_state(state))
         headers[n++] = arena_printf(turn->request.arena, "tracestate: %.*s", (int)state.len, state.ptr);
     return n;
@@ -103,7 +111,7 @@ static const char **make_headers(const struct attempt *a, const char *key_line)
     size_t n = 0;
 
     headers[n++] = key_line;
-    headers[n++] = arena_printf(turn->request.arena, "Content-Type: %s", facts->content_type);
+    headers[n++] = header_line(a, "Content-Type", facts->content_type);
     headers[n++] = facts->is_stream    ? "Accept: text/event-stream"
                    : facts->wants_text ? "Accept: */*"
                                        : "Accept: application/json";
@@ -111,8 +119,7 @@ static const char **make_headers(const struct attempt *a, const char *key_line)
     n += attempt_add_trace(a, headers + n);
     for (unsigned i = 0; i < extra.count; i++) {
         const struct snap_header_line *h = SNAP_ITEM(turn->root, extra, struct snap_header_line, i);
-        headers[n++] = arena_printf(turn->request.arena, "%s: %s", snap_cstr(turn->root, h->name),
-                                    snap_cstr(turn->root, h->value));
+        headers[n++] = header_line(a, snap_cstr(turn->root, h->name), snap_cstr(turn->root, h->value));
     }
     return headers;
 }
@@ -350,15 +357,17 @@ static struct attempt *begin(struct errand *errand, const struct candidate *cand
     struct arena *arena = turn->request.arena;
     const struct snap_upstream *upstream = candidate->upstream;
     struct attempt *a = arena_new_of(arena, struct attempt);
-    const char *template = arena_printf(arena, "%s: %s", snap_cstr(turn->root, upstream->header_name),
-                                        snap_cstr(turn->root, upstream->header_template));
+    const struct span url[] = { snap_span(turn->root, upstream->url), span_cstr("/"),
+                                span_cstr(errand->dialect->endpoint) };
 
     a->errand = errand;
     a->candidate = candidate;
     buf_init(&a->failed, SIGNATURE_BODY_MAX);
+    const char *template = header_line(a, snap_cstr(turn->root, upstream->header_name),
+                                       snap_cstr(turn->root, upstream->header_template));
     if (attempt_open_key(a, template, &a->key_line) != 0)
         return a;
-    a->url = arena_printf(arena, "%s/%s", snap_cstr(turn->root, upstream->url), errand->dialect->endpoint);
+    a->url = arena_join(arena, url, 3);
     a->sink = (struct relay_sink){ .ctx = a, .commit = commit, .write = write_out };
     a->event = event_add_attempt(turn->event);
     attempt_note_candidate(a);

@@ -45,14 +45,15 @@ int request_read(struct request *request, struct conn *conn, struct arena *arena
                  size_t max_body_bytes, struct failure *failure)
 {
     char *id = arena_alloc(arena, REQUEST_ID_MAX + 1);
+    const struct span path[] = { span_cstr(conn_param(conn, "SCRIPT_NAME")),
+                                 span_cstr(conn_param(conn, "PATH_INFO")) };
     request_choose_id(span_cstr(conn_param(conn, "HTTP_X_REQUEST_ID")), id);
     *request = (struct request){
         .conn = conn,
         .arena = arena,
         .id = id,
         .method = or_empty(conn_param(conn, "REQUEST_METHOD")),
-        .path = arena_printf(arena, "%s%s", or_empty(conn_param(conn, "SCRIPT_NAME")),
-                             or_empty(conn_param(conn, "PATH_INFO"))),
+        .path = arena_join(arena, path, 2),
         .max_body_bytes = max_body_bytes,
     };
     size_t bytes = 0;

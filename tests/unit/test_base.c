@@ -286,6 +286,18 @@ START_TEST(span_is_copied_as_far_as_there_is_room)
 }
 END_TEST
 
+START_TEST(arena_joins_pieces_and_ends_them)
+{
+    struct arena *arena = arena_new();
+    const struct span pieces[] = { span_cstr("Name"), span_cstr(NULL), span_cstr(": "),
+                                   span_of("valueX", 5) };
+    static const char *const joined[] = { "", "Name", "Name", "Name: ", "Name: value" };
+    for (size_t n = 0; n <= COUNT(pieces); n++)
+        ck_assert_str_eq(arena_join(arena, pieces, n), joined[n]);
+    arena_free(arena);
+}
+END_TEST
+
 /* What is left of a chunk is room for one, for a shorter one, or for none. */
 START_TEST(arena_formats_text_of_any_length_wherever_the_chunk_ends)
 {
@@ -712,6 +724,7 @@ int main(void)
     tcase_add_test(memory, buf_leaves_out_whole_what_does_not_fit);
     tcase_add_test(memory, buf_formats_text_of_any_length);
     tcase_add_test(memory, buf_writes_numbers_in_digits);
+    tcase_add_test(memory, arena_joins_pieces_and_ends_them);
     tcase_add_test(memory, arena_formats_text_of_any_length_wherever_the_chunk_ends);
     tcase_add_test(memory, buf_gives_up_bytes_from_the_front);
     tcase_add_loop_test(values, span_trims_white_space_of_http, 0, (int)COUNT(TRIMS));
