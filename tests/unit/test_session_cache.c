@@ -259,7 +259,7 @@ static bool is_whole(unsigned whose, const char *bytes, size_t len)
     return len == make_session(whose, seed, expected) && memcmp(bytes, expected, len) == 0;
 }
 
-enum { PEERS = 5, WORKERS = 2, TAKEN = 100, KILLS = 20 };
+enum { PEERS = 5, WORKERS = 2, TAKEN = 60, KILLS = 12 };
 
 static _Noreturn void work_until_killed(unsigned seed)
 {
