@@ -5,6 +5,7 @@ takes less lowers the bound. Whoever else uses the machine can add to a request,
 one, but never take away: of several, the one that took least counts.
 """
 
+import contextlib
 import json
 import threading
 from collections import Counter
@@ -133,27 +134,29 @@ def assert_no_more(pieces, allowed):
     assert not more, f"{dict(more)} more than {sum(allowed.values())} system calls:\n" + "\n".join(least)
 
 
+@contextlib.contextmanager
 def warm(kind, folder, base_urls, upstream):
     """One worker, which has asked the upstream before."""
     gateway = kind(folder, base_urls, upstream, workers=1)
-    gateway.start()
-    gateway.use(TREE)
-    ask(gateway, 2)
-    return gateway
+    try:
+        gateway.start()
+        gateway.use(TREE)
+        ask(gateway, 2)
+        yield gateway
+    finally:
+        gateway.stop()
 
 
 @pytest.fixture(scope="module")
 def lone(tmp_path_factory, base_urls, upstream):
-    gateway = warm(BareGateway, tmp_path_factory.mktemp("lone"), base_urls, upstream)
-    yield gateway
-    gateway.stop()
+    with warm(BareGateway, tmp_path_factory.mktemp("lone"), base_urls, upstream) as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory, base_urls, upstream):
-    gateway = warm(ProfiledGateway, tmp_path_factory.mktemp("profiled"), base_urls, upstream)
-    yield gateway
-    gateway.stop()
+    with warm(ProfiledGateway, tmp_path_factory.mktemp("profiled"), base_urls, upstream) as gateway:
+        yield gateway
 
 
 def profiles_of(gateway, run, requests):
