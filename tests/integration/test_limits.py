@@ -492,13 +492,13 @@ def test_without_redis_each_instance_counts_alone_and_callers_are_served(plane, 
         assert [row["where"] for row in first.event(replies[0])["admission"]] == ["mapping"]
         assert second.chat("m", key=key).status == 200
         assert alone(gateways) >= before + 7
-        assert '"limits_alone"' in first.router.log_text()
+        wait_until(lambda: first.log_lines("limits_alone"), "the log says so")
         assert plane.redis.password not in first.router.log_text()
     finally:
         plane.redis.thaw() if away == "frozen" else plane.redis.start()
     plane.wait_healthy(timeout=30)
     wait_shared(plane, gateways)
-    assert '"limits_shared"' in first.router.log_text()
+    wait_until(lambda: first.log_lines("limits_shared"), "the log says so")
 
 
 def test_a_redis_that_refuses_what_it_is_asked_is_away(plane, gateways):

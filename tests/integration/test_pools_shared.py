@@ -215,7 +215,7 @@ def test_without_redis_each_instance_counts_alone(plane, away):
         others = hold(second, name)  # which it does not know of
         assert first.metric(ALONE) == before + 2
         assert first.status()["poolsAlone"] and second.status()["poolsAlone"]
-        assert '"pools_alone"' in first.router.log_text() + second.router.log_text()
+        wait_until(lambda: first.log_lines("pools_alone") + second.log_lines("pools_alone"), "the log says so")
         assert plane.redis.password not in first.router.log_text()
         leave(second, others)
     finally:

@@ -191,7 +191,7 @@ def test_an_event_that_can_be_no_row_is_set_aside_and_counted_and_holds_up_no_ot
     assert [record["line"].encode() for record in records] == poisons
     assert "uuid" in records[0]["reason"] and "out of range" in records[1]["reason"]
     assert rejected.stat().st_mode & 0o777 == 0o640
-    assert "export_partly_refused" in gateway.router.log_text()
+    wait_until(lambda: gateway.log_lines("export_partly_refused"), "the log says so")
 
 
 @pytest.fixture

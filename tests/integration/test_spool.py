@@ -79,7 +79,7 @@ def test_without_room_requests_are_served_and_events_dropped_until_there_is(star
     for pid in pids:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size(gateway) + 100, hard))
     lost = [ask(gateway) for _ in range(5)]
-    assert gateway.router.log_text().count('"event_dropped"') == 3  # the 1st, 2nd and 4th
+    wait_until(lambda: len(gateway.log_lines("event_dropped")) == 3, "the log says so of the 1st, 2nd and 4th")
     for pid in pids:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
     gateway.spool.wait_event(ask(gateway))
