@@ -110,7 +110,8 @@ class Gateway:
         self.start_router()
         # Where nobody was at its first connect, lighttpd does not look again for a second or two.
         wait_until(self._takes_probes, "llm-router listens")
-        self.web_server = self.front.start(self._settings() | self.environment())
+        settings = self._settings() if self.front.starts_program else {}
+        self.web_server = self.front.start(settings | self.environment())
         wait_until(self._is_ready, "/readyz answers 200")
 
     def start_router(self):
@@ -175,7 +176,7 @@ class Gateway:
     def log_lines(self, event=None):
         """Lines of the log, each of which must be an object; of one kind if it is named."""
         text = self.router.log_text().splitlines(True)
-        if self.front.logs_for_programs:
+        if self.front.starts_program:
             text += [line for line in self.web_server.log_text().splitlines(True) if line.startswith("{")]
         lines = [json.loads(line) for line in text if line.endswith("\n")]
         return [line for line in lines if event is None or line["event"] == event]

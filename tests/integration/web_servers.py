@@ -41,7 +41,7 @@ class WebServer:
 
     shipped = ""  # the name of the configuration
     ends_within_s = 10.0
-    logs_for_programs = False  # what llm-router says of requests is in this server's log
+    starts_program = False  # for each request: then it has its environment from this server, and logs there
 
     def __init__(self, folder, edits=()):
         self._folder = folder
@@ -99,7 +99,7 @@ class LighttpdOfCgi(Lighttpd):
 class LighttpdOfCgiAtMounts(LighttpdOfCgi):
     """The same where callers look for it. An instance beside it answers probes, and administrators are served."""
 
-    logs_for_programs = True
+    starts_program = True
 
     def __init__(self, folder, edits=()):
         name = "env.LLM_ROUTER_PROGRAM"
