@@ -107,6 +107,13 @@ class Gateway:
         return done.stdout
 
     def start(self):
+        try:
+            self.start_programs()
+        except BaseException:
+            self.stop_programs()
+            raise
+
+    def start_programs(self):
         self.start_router()
         # Where nobody was at its first connect, lighttpd does not look again for a second or two.
         wait_until(self._takes_probes, "llm-router listens")
