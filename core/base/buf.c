@@ -42,10 +42,10 @@ static void grow(struct buf *buf, size_t need)
     size_t capacity = least < buf->limit ? least : buf->limit;
     while (capacity < need)
         capacity = capacity > buf->limit / 2 ? buf->limit : capacity * 2;
-    if (buf->is_lent)
-        buf->data = memcpy(xmalloc(capacity), buf->data, buf->len);
-    else
-        buf->data = xrealloc(buf->data, capacity);
+    const char *lent = buf->is_lent ? buf->data : NULL;
+    buf->data = xrealloc(lent == NULL ? buf->data : NULL, capacity);
+    if (lent != NULL)
+        memcpy(buf->data, lent, buf->len);
     buf->is_lent = false;
     buf->capacity = capacity;
 }
