@@ -75,12 +75,18 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-void child_begin(struct engine_process *process, int master_pid)
+void child_withdraw_orphaned(const struct engine_process *process, const struct listener *listener)
+{
+    if (getppid() != process->master)
+        listener_withdraw(listener);
+}
+
+void child_begin(struct engine_process *process)
 {
     sigset_t blocked;
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != master_pid)
+    if (getppid() != process->master)
         _exit(0); /* it died before the line above */
     handle(SIGTERM, note_stop);
     handle(SIGHUP, note_hangup);
@@ -198,6 +204,8 @@ static void serve_until_stopped(const struct engine_program *program, struct eng
         if (is_called && program->refresh != NULL)
             program->refresh(process);
         idle_wait(idle);
+        if (stopping)
+            child_withdraw_orphaned(process, listener);
         /* One that is told to stop still takes what waits at a socket file of ours, which
          * the master has removed: until there is nothing. At any other socket new ones
          * could come for ever, and they are the successor's; and so are those of one that is

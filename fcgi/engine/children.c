@@ -48,13 +48,14 @@ static uint64_t idle_since_us(const struct child *child, uint64_t otherwise)
 
 /* --- starting --- */
 
-static _Noreturn void child_main(struct master *m, const struct child *child, pid_t master_pid)
+static _Noreturn void child_main(struct master *m, const struct child *child, pid_t master)
 {
     struct engine_process process = {
         .settings = m->settings,
         .mapping = m->mapping,
         .slot = child->slot,
         .record = child->record,
+        .master = master,
         .begun_us = m->begun_us,
         .need = m->need,
     };
@@ -65,7 +66,7 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
         close(m->need);
     environment_close_kept();
     child_log_attach(&m->child_log);
-    child_begin(&process, master_pid);
+    child_begin(&process);
     /* Who waits at a socket learns that nobody will answer when the last holder of it closes. */
     bool has_health = child->role != NULL && child->role->has_listeners;
     if (!has_health && m->health.fd >= 0)
@@ -97,12 +98,12 @@ static bool may_start(const struct master *m, uint64_t now)
 
 static void start(struct master *m, struct child *child)
 {
-    pid_t master_pid = getpid();
+    pid_t master = getpid();
 
     child->started_us = clock_monotonic_us();
     pid_t pid = fork();
     if (pid == 0)
-        child_main(m, child, master_pid);
+        child_main(m, child, master);
     if (pid < 0) {
         m->start_delay_us = next_delay_us(m->start_delay_us);
         m->start_at_us = child->started_us + m->start_delay_us;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/base/err.h"
 #include "fcgi/engine/conn.h"
@@ -45,6 +46,7 @@ struct engine_process {
     struct mapping *mapping;
     const struct listener *listener, *health; /* NULL in processes that have no use for them */
     int need;                                 /* see engine_tell_need */
+    pid_t master;                             /* in its children */
     uint64_t begun_us;                        /* monotonic: the master began, or took over */
     unsigned slot;                            /* of a worker */
     struct scoreboard_record *record;         /* of a worker; NULL in other processes */

@@ -238,15 +238,29 @@ int listener_accept(const struct listener *listener, int flags, bool *is_told)
     return fd;
 }
 
-void listener_close(struct listener *listener)
+/* As long as the socket is open, its inode's number is given to no other. */
+static bool is_path_ours(const struct listener *listener)
 {
     struct stat st;
+    return lstat(listener->path, &st) == 0 && st.st_ino == listener->inode;
+}
 
-    /* As long as the socket is open, its inode's number is given to no other. */
-    if (listener->path[0] != '\0' && lstat(listener->path, &st) == 0 && st.st_ino == listener->inode)
+void listener_withdraw(const struct listener *listener)
+{
+    if (listener->path[0] != '\0' && is_path_ours(listener))
         unlink(listener->path);
     if (listener->is_own_tcp)
         shutdown(listener->fd, SHUT_RD);
+}
+
+bool listener_is_withdrawn(const struct listener *listener)
+{
+    return listener->path[0] != '\0' && !is_path_ours(listener);
+}
+
+void listener_close(struct listener *listener)
+{
+    listener_withdraw(listener);
     if (listener->fd >= 0)
         close(listener->fd);
     *listener = (struct listener){ .fd = -1 };

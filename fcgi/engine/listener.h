@@ -32,9 +32,15 @@ int listener_open(const char *address, struct listener *out, struct error *e);
  * accepted. After fork. */
 int listener_accept(const struct listener *listener, int flags, bool *is_told);
 
-/* Closes the socket, and removes the path if it is still ours. A TCP socket of
- * ours ends for all who hold it: nothing else keeps new callers away from a port,
- * and who waits there is turned away. */
+/* Nobody new comes to a socket of ours: the path is removed if it is still ours, and who waits
+ * behind it can still be accepted. A TCP socket ends for all who hold it: nothing else keeps new
+ * callers away from a port, and who waits there is turned away. */
+void listener_withdraw(const struct listener *listener);
+
+/* Whether that has been done, by whichever process, to a socket file of ours. */
+bool listener_is_withdrawn(const struct listener *listener);
+
+/* Withdraws it and closes the socket. */
 void listener_close(struct listener *listener);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/log/log.h"
+#include "fcgi/engine/child.h"
 #include "fcgi/engine/queue.h"
 #include "fcgi/engine/record.h"
 #include "fcgi/engine/shedding.h"
@@ -252,8 +253,8 @@ static void tick(struct overflow *o)
         return;
     end_late_peers(o);
     rest_health(o, false);
-    if (engine_is_stopping())
-        return; /* who waits is served by the workers, or the successor's */
+    if (engine_is_stopping() && !listener_is_withdrawn(o->process->listener))
+        return; /* who waits is the successor's */
     uint64_t accepted = atomic_load_explicit(&mapping->accepted, memory_order_relaxed);
     /* From where the histogram is, so that no death of this process loses or doubles one. */
     uint64_t accounted = telemetry_observed(&mapping->telemetry, METRIC_QUEUE_DURATION, 0);
@@ -262,7 +263,8 @@ static void tick(struct overflow *o)
         note_queue(o, waiting);
         shedding_tick(&o->shedding, ticks, accepted, waiting);
         shed(o);
-        if (waiting > 0 && o->shedding.standing >= IDLE_TICKS)
+        /* While it stops, a place on the scoreboard may be of one who has ended. */
+        if (waiting > 0 && o->shedding.standing >= IDLE_TICKS && !engine_is_stopping())
             nudge(o);
     } else if (!o->has_meter) {
         note_queue(o, is_somebody_waiting(o) ? 1 : 0);
@@ -317,6 +319,24 @@ static int prepare(struct overflow *o, struct error *e)
     return o->voice->init(o->process, e);
 }
 
+/* Whether who came before the socket was withdrawn is still waiting: no successor will know of him,
+ * and the workers may all have long requests in hand. */
+static bool has_last_callers(const struct overflow *o)
+{
+    const struct listener *listener = o->process->listener;
+    return listener_is_withdrawn(listener) && is_somebody_waiting(o);
+}
+
+/* Told to stop, it goes on until nobody is owed an answer. */
+static bool must_go_on(const struct overflow *o)
+{
+    if (!engine_is_stopping())
+        return true;
+    child_withdraw_orphaned(o->process, o->process->listener);
+    child_withdraw_orphaned(o->process, o->process->health);
+    return o->peers != NULL || has_last_callers(o);
+}
+
 int overflow_run(const struct overflow_voice *voice, struct engine_process *process)
 {
     struct overflow o = { .voice = voice, .process = process };
@@ -328,7 +348,7 @@ int overflow_run(const struct overflow_voice *voice, struct engine_process *proc
         return 1;
     }
     shedding_init(&o.shedding, (uint64_t)process->settings->queue_timeout_ms);
-    while (!engine_is_stopping() || o.peers != NULL) {
+    while (must_go_on(&o)) {
         int n = epoll_pwait(o.epoll, events, EVENTS_AT_ONCE, -1, &process->open_mask);
         /* The timer last: it may close peers that other events point to. */
         bool has_tick = false;

@@ -10,7 +10,7 @@ import pytest
 
 import chat
 from processes import wait_until
-from scripts import answer, data, end, hang, head, pause
+from scripts import answer, data, end, hang, head, pause, until
 from tree import Tree, hostile, model
 
 WORDS = [step for n in range(15) for step in (data(chat.chunk({"content": f"w{n} "})), pause(0.1))]
@@ -140,6 +140,26 @@ def test_sigterm_lets_a_stream_finish(start_gateway):
     assert reply.body.endswith(chat.DONE.encode())
     assert gateway.router.wait(5) == 0
     assert gateway.event(call)["end"] == "done"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nobody_waits_for_the_last_stream_of_who_has_ended(start_gateway, is_over, number):
+    gateway = start_gateway(tree(), workers=1, flags=["--queue-timeout-ms", "2000", "--drain-timeout-ms", "60000"])
+    gateway.script("m", "k1", [head(), data(chat.HELLO), until(is_over), data(chat.FINISH), data(chat.DONE), end()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    waiting = gateway.begin("m")
+    wait_until(lambda: gateway.metric("airi_gen_ai_gateway_queue_length") == 1, "one waits")
+    gateway.router.signal(number)
+    reply = waiting.reply()
+    assert reply.status == 503 and reply.headers["retry-after"] == "1", reply
+    wait_until(lambda: not gateway.socket.exists(), "nobody else is let in")
+    assert gateway.chat("m").status >= 500
+    is_over.set()
+    reply = call.reply()
+    assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
+    gateway.router.wait()
+    wait_until(gateway.router.group_is_empty, "all have ended")
 
 
 def test_sigterm_ends_what_outlasts_the_drain(start_gateway):

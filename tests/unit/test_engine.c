@@ -965,6 +965,38 @@ START_TEST(after_a_killed_master_the_next_one_serves_while_old_workers_finish)
 }
 END_TEST
 
+static int port_of_killed;
+
+static bool is_port_refused(void)
+{
+    int fd = connect_tcp(port_of_killed);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0;
+}
+
+/* Nobody is let in where nobody will serve, and the next master has the address at once. */
+START_TEST(a_killed_masters_socket_does_not_live_on_with_a_worker_that_finishes)
+{
+    bool is_tcp = _i == 1;
+
+    port_of_killed = keep_port();
+    if (is_tcp)
+        settings.listen = arena_printf(arena, "tcp:127.0.0.1:%d", port_of_killed);
+    pid_t first = start_master();
+    int fd = is_tcp ? connect_tcp(port_of_killed) : try_connect();
+    ask_slowly_on(fd, "6000");
+    uint64_t start = clock_monotonic_us();
+    kill(first, SIGKILL);
+    ck_assert_int_eq(wait_exit(first, 2000), 128 + SIGKILL);
+    expect_soon(is_tcp ? is_port_refused : is_refused, 2000);
+    pid_t second = start_master();
+    ck_assert_uint_lt(elapsed_ms(start), 5900); /* the old one is still at it */
+    ck_assert(read_pid(fd) > 0);
+    stop_master(second);
+}
+END_TEST
+
 /* --- starts that fail --------------------------------------------------------------------------- */
 
 static void give_bad_address(void)
@@ -1122,6 +1154,7 @@ int main(void)
     tcase_add_test(tcase, a_second_master_is_refused_and_disturbs_nothing);
     tcase_add_test(tcase, when_the_master_is_killed_the_rest_finishes_and_ends);
     tcase_add_test(tcase, after_a_killed_master_the_next_one_serves_while_old_workers_finish);
+    tcase_add_loop_test(tcase, a_killed_masters_socket_does_not_live_on_with_a_worker_that_finishes, 0, 2);
     tcase_add_loop_test(tcase, a_start_that_fails_says_why_and_leaves_nothing, 0,
                         sizeof(bad_start_rows) / sizeof(bad_start_rows[0]));
     tcase_add_test(tcase, a_run_folder_that_cannot_be_made_is_said);

@@ -144,11 +144,10 @@ static void set_up(void)
 
 static void start(void)
 {
-    pid_t master = getpid();
     static const struct router_settings settings = { .state_dir = "/nonexistent" };
     static const struct router_shared shared = { .settings = &settings };
     struct engine_settings engine = { .run_dir = dir };
-    struct engine_process process = { .settings = &engine, .mapping = mapping };
+    struct engine_process process = { .settings = &engine, .mapping = mapping, .master = getpid() };
     struct store store = { .ops = &ops };
 
     keeper = fork();
@@ -156,7 +155,7 @@ static void start(void)
         return;
     int log = open(arena_printf(arena, "%s/log", dir), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(log, STDERR_FILENO);
-    child_begin(&process, master);
+    child_begin(&process);
     keeper_serve(&process, &shared, &store);
     _exit(0);
 }

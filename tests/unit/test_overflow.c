@@ -119,8 +119,8 @@ static void start_with(rlim_t descriptors)
         .mapping = mapping,
         .listener = &listener,
         .health = &health,
+        .master = getpid(),
     };
-    pid_t parent = getpid();
 
     overflow = fork();
     ck_assert_int_ge(overflow, 0);
@@ -130,7 +130,7 @@ static void start_with(rlim_t descriptors)
         _exit(99);
     if (descriptors > 0 && setrlimit(RLIMIT_NOFILE, &(struct rlimit){ descriptors, descriptors }) != 0)
         _exit(98);
-    child_begin(&process, parent);
+    child_begin(&process);
     _exit(overflow_run(&voice, &process));
 }
 
