@@ -47,13 +47,8 @@ static bool is_limited(const struct pool_lease *lease)
 
 /* --- taking --- */
 
-/* The question may have been heard although it was not answered. */
-static void doubt(struct pools *pools, const struct pool_lease *lease)
-{
-    memcpy(pools->doubtful, lease->id, sizeof(pools->doubtful));
-}
-
-/* False: Redis does not answer. */
+/* False: Redis does not answer. It may have heard the question all the same, and the next one of this lease
+ * takes back what it took; one of another lease does not, since this one is in hand. */
 static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *lease, size_t *place,
                           struct pool_state *states)
 {
@@ -61,7 +56,7 @@ static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *le
     uint32_t held[POOLS_MAX] = { 0 }, saturated_ms[POOLS_MAX];
     const struct pool_question question = {
         .lease = lease->id,
-        .doubtful = pools->doubtful,
+        .doubtful = lease->is_doubtful ? lease->id : pools->doubtful,
         .terms = &pools->terms,
         .asked = lease->asked,
         .n = lease->n,
@@ -78,10 +73,12 @@ static bool take_in_redis(struct pools *pools, bool waits, struct pool_lease *le
     lease->redis = redis_rest_note(&pools->shared->redis_rest, lease->is_in_redis);
     lease->is_told = true;
     if (!lease->is_in_redis) {
-        doubt(pools, lease);
+        lease->is_doubtful = true;
         return false;
     }
-    pools->doubtful[0] = '\0';
+    if (!lease->is_doubtful)
+        pools->doubtful[0] = '\0';
+    lease->is_doubtful = false;
     if (*place < lease->n && lease->asked[*place].capacity > 0)
         pool_owner_hold(pools->own, lease->hold, lease->asked[*place].hash);
     else
@@ -158,19 +155,14 @@ void pools_renew(struct pools *pools, struct pool_lease *lease)
 
 static void leave_in_redis(struct pools *pools, const struct pool_lease *lease)
 {
-    bool is_doubtful = strcmp(pools->doubtful, lease->id) == 0;
-
-    if (!is_limited(lease) && lease->ticket == 0 && !is_doubtful)
+    if (!is_limited(lease) && lease->ticket == 0 && !lease->is_doubtful)
         return;
-    if (!is_connected(pools)) {
-        doubt(pools, lease);
-    } else if (is_limited(lease) && !is_doubtful) {
+    if (!is_connected(pools))
+        memcpy(pools->doubtful, lease->id, sizeof(pools->doubtful));
+    else if (is_limited(lease) && !lease->is_doubtful)
         shared_pool_give_back(pools->redis, lease->id, &lease->asked[lease->place]);
-    } else {
+    else
         shared_pools_leave(pools->redis, lease->id, lease->asked, lease->n);
-        if (is_doubtful)
-            pools->doubtful[0] = '\0';
-    }
 }
 
 void pools_leave(struct pools *pools, struct pool_lease *lease)

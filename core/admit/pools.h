@@ -62,7 +62,7 @@ struct pools {
     uint32_t patience_ms; /* for an answer of Redis */
 
     /* private */
-    char doubtful[POOL_LEASE_ID_BYTES]; /* a lease that Redis may have, and nobody has; "": none */
+    char doubtful[POOL_LEASE_ID_BYTES]; /* a lease that was left, and Redis may have; "": none */
 };
 
 /* Zeroed but for the terms, POOL_LEASE_MS and POOL_TICKET_MS, and the patience, POOLS_PATIENCE_MS.
@@ -84,6 +84,7 @@ struct pool_lease {
     uint64_t renew_at_us;         /* monotonic */
     int64_t ticket;               /* of Redis; 0: none */
     bool is_told;                 /* Redis may know of it */
+    bool is_doubtful;             /* and of more than it has: a question was not answered */
     char id[POOL_LEASE_ID_BYTES]; /* "": none yet */
 };
 

@@ -209,6 +209,99 @@ START_TEST(what_an_unanswered_question_took_is_given_back_with_the_next_one)
 }
 END_TEST
 
+/* --- it does not answer one of two who are in hand together --- */
+
+static const struct slot_pool pair[] = { { { "tts:pool:1", 10 }, 7, 3 }, { { "tts:pool:2", 10 }, 8, 3 } };
+
+/* Asks with the worker's other hold. */
+static enum pool_answer ask_beside(struct worker *worker, const struct slot_pool *pool,
+                                   struct pool_lease *lease)
+{
+    *lease = (struct pool_lease){ .hold = 1 };
+    return pools_take(&worker->pools, pool, 1, false, lease, worker->states);
+}
+
+static void assert_leases(long long first, long long second, const char *when)
+{
+    long long leases[] = { redis_server_do(&redis, "ZCARD p:tts:pool:1:leases"),
+                           redis_server_do(&redis, "ZCARD p:tts:pool:2:leases") };
+    ck_assert_msg(leases[0] == first && leases[1] == second, "%s: %lld and %lld; expected: %lld and %lld",
+                  when, leases[0], leases[1], first, second);
+}
+
+/* Its question was not answered, and heard. The other instance has two of the first pool, of which this one
+ * knows nothing: alone it takes of the first, and Redis of the second. */
+static void take_in_doubt(struct worker *worker)
+{
+    for (unsigned i = 0; i < 2; i++)
+        assert_answer(&others[i], pair, 1, false, POOL_TAKEN, "the other instance");
+    stop_answering();
+    assert_answer(worker, pair, 2, false, POOL_TAKEN, "alone");
+    ck_assert(!worker->lease.is_in_redis);
+    ck_assert_uint_eq(worker->lease.place, 0);
+    answer_again();
+    await_redis(&workers[9]);
+    assert_leases(2, 1, "it was heard");
+}
+
+START_TEST(who_asks_for_another_slot_beside_loses_none_that_is_in_hand)
+{
+    const struct slot_pool *pool = &pair[_i];
+    struct pool_lease beside;
+
+    begin(IN_REDIS);
+    set_terms(600000, 600000);
+    take_in_doubt(&workers[0]);
+    workers[0].lease.renew_at_us = 1;
+    pools_renew(&workers[0].pools, &workers[0].lease);
+    ck_assert_int_eq(ask_beside(&workers[0], pool, &beside), _i == 0 ? POOL_FULL : POOL_TAKEN);
+    ck_assert(beside.is_in_redis);
+    ck_assert_int_eq(redis_server_do(&redis, "ZCARD p:tts:pool:1:leases"), 3);
+    pools_leave(&workers[0].pools, &beside);
+    leave(&workers[0]);
+    try(&workers[9]); /* what was told is done */
+    assert_leases(2, 0, "both were left");
+}
+END_TEST
+
+START_TEST(two_leases_in_doubt_are_both_given_back)
+{
+    struct pool_lease beside;
+
+    begin(IN_REDIS);
+    set_terms(600000, 600000);
+    take_in_doubt(&workers[0]);
+    stop_answering();
+    ck_assert_int_eq(ask_beside(&workers[0], &pair[1], &beside), POOL_TAKEN);
+    ck_assert(!beside.is_in_redis);
+    answer_again();
+    await_redis(&workers[9]);
+    assert_leases(2, 2, "it was heard");
+    if (_i == 0)
+        leave(&workers[0]);
+    pools_leave(&workers[0].pools, &beside);
+    if (_i == 1)
+        leave(&workers[0]);
+    try(&workers[9]);
+    assert_leases(2, 0, "both were left");
+}
+END_TEST
+
+/* Also where Redis did not hear, and the slot is asked for again. */
+START_TEST(who_asks_again_after_no_answer_has_one_slot)
+{
+    begin(IN_REDIS);
+    set_terms(600000, 600000);
+    take_in_doubt(&workers[0]);
+    assert_answer(&workers[0], &pair[1], 1, false, POOL_TAKEN, "asked again");
+    ck_assert(workers[0].lease.is_in_redis);
+    assert_leases(2, 1, "it has one");
+    leave(&workers[0]);
+    try(&workers[9]);
+    assert_leases(2, 0, "it was left");
+}
+END_TEST
+
 START_TEST(nobody_who_tells_waits_for_it)
 {
     begin(IN_REDIS);
@@ -486,6 +579,9 @@ int main(void)
     tcase_add_test(tc, who_refuses_alone_gives_nothing_out_without_an_answer);
     tcase_add_test(tc, what_was_taken_alone_is_told_when_redis_is_back);
     tcase_add_test(tc, what_an_unanswered_question_took_is_given_back_with_the_next_one);
+    tcase_add_loop_test(tc, who_asks_for_another_slot_beside_loses_none_that_is_in_hand, 0, COUNT(pair));
+    tcase_add_loop_test(tc, two_leases_in_doubt_are_both_given_back, 0, 2);
+    tcase_add_test(tc, who_asks_again_after_no_answer_has_one_slot);
     tcase_add_test(tc, nobody_who_tells_waits_for_it);
     tcase_add_test(tc, a_mark_that_redis_could_not_be_told_of_is_told_when_it_answers);
     tcase_add_loop_test(tc, a_redis_that_refuses_is_as_one_that_does_not_answer, 0, COUNT(refusals));
