@@ -8,7 +8,7 @@
 
 /* The number of the last file in sql/. A program works with a database that is newer,
  * so that of several programs one can be replaced after the other. */
-enum { SCHEMA_VERSION = 6 };
+enum { SCHEMA_VERSION = 7 };
 
 struct migration {
     int version; /* 1, 2, 3 … */

@@ -46,6 +46,7 @@ static const struct column {
     { "attempts", PART_LAST_ATTEMPT, "n", INTEGER, "integer", "coalesce(r.attempts, 0)" },
     { "fallback_depth", PART_EVENT, "fallback_depth", INTEGER, "integer", NULL },
     { "fallback_reason", PART_EVENT, "fallback_reason", TEXT, "text", NULL },
+    { "hedge", PART_EVENT, "hedge", TEXT, "text", NULL },
     { "upstream", PART_ATTEMPT, "upstream", TEXT, "text", NULL },
     { "provider", PART_ATTEMPT, "provider", TEXT, "text", NULL },
     { "key_fp", PART_ATTEMPT, "key_fp", TEXT, "text", NULL },

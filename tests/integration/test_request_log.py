@@ -211,24 +211,28 @@ def start_retaining(tmp_path_factory, base_urls, upstream, plane):
         gateway.stop()
 
 
+TABLE, *COLUMNS = [path.read_text() for path in sorted((ROOT / "sql").glob("*_routing_decisions*.sql"))]
 BEFORE_THE_TABLE = """
 DROP TABLE routing_decisions CASCADE;
 DROP SEQUENCE IF EXISTS routing_decisions_arrival;
 DROP FUNCTION routing_decisions_take_turn, routing_decisions_make_months, routing_decisions_expire;
 """
+BEFORE_ITS_COLUMNS = f"{BEFORE_THE_TABLE} {TABLE}"
 
 
-def test_what_came_before_the_table_was_made_are_rows_afterwards(plane, start_retaining):
+@pytest.mark.parametrize("undo, migrations", [(BEFORE_THE_TABLE, [TABLE, *COLUMNS]), (BEFORE_ITS_COLUMNS, COLUMNS)],
+                         ids=["the table", "its columns"])
+def test_what_came_before_the_table_was_made_are_rows_afterwards(plane, start_retaining, undo, migrations):
     postgres, database = plane.postgres, plane.postgres.new_database()
     gateway = start_retaining(DATABASE_URL=postgres.address(database))
-    postgres.sql(BEFORE_THE_TABLE, database)
+    postgres.sql(undo, database)
     ids = [gateway.post(chat.request("no such model"), key="nobody").request_id for _ in range(3)]
     old = {"v": 1, "id": str(uuid.uuid4()), "time": time.time_ns() // 1000, "request_id": secrets.token_hex(16)}
     append(gateway, json.dumps(old).encode())
     failures = 'airi_gen_ai_gateway_export_failures_total{signal="rows"}'
-    wait_until(lambda: gateway.metric(failures) > 0, "the sink finds no table", SLACK_S)
+    wait_until(lambda: gateway.metric(failures) > 0, "the sink does not find it", SLACK_S)
     assert gateway.get("/readyz", key=None).status == 200
-    postgres.sql((ROOT / "sql" / "0005_routing_decisions.sql").read_text(), database)
+    postgres.sql("\n".join(migrations), database)
     ids.append(old["request_id"])  # of a program that knew of no traces
     wait_until(lambda: len(postgres.sql("SELECT 1 FROM routing_decisions", database)) == len(ids), "all are rows", SLACK_S)
     assert sorted(postgres.sql("SELECT request_id FROM routing_decisions", database)) == sorted(ids)
@@ -272,7 +276,7 @@ READING = next(block for block in QUERIES if "arrival > $1" in block)
 
 
 def test_every_query_of_the_manual_runs(plane):
-    assert len(QUERIES) == 4
+    assert len(QUERIES) == 5
     for query in QUERIES:
         sql(plane, query.replace("$1", "0").replace("'...'", "''"))
 

@@ -171,14 +171,15 @@ static const char whole_event[] =
     "fp\":"
     "\"f\",\"provider\":\"x\"},{\"n\":7,\"upstream\":\"b\",\"key_fp\":\"g\"}],\"attempts_dropped\":5,\"end\":"
     "\"cut\",\"status\":200,\"code\":\"c\",\"committed\":true,\"fallback_depth\":6,\"fallback_reason\":"
-    "\"429\","
+    "\"429\",\"hedge\":\"failed\","
     "\"ttft_us\":1,\"total_us\":2,\"upstream_us\":3,\"overhead_us\":4,\"usage\":{\"input\":5,\"output\":6,"
     "\"cached_read\":7,\"cached_write\":8,\"reasoning\":9,\"audio_in\":10,\"audio_out\":11,\"characters\":12,"
     "\"audio_ms\":9223372036854775807,\"source\":\"estimated\"},\"later\":{\"id\":\"no\"}"
     "}";
 
 static const char whole_row[] =
-    "{\"text_utf16\": 13, \"code\": \"c\", \"model\": \"m\", \"mount\": \"/v1\", \"owner\": \"o\", "
+    "{\"text_utf16\": 13, \"code\": \"c\", \"hedge\": \"failed\", \"model\": \"m\", \"mount\": \"/v1\", "
+    "\"owner\": \"o\", "
     "\"input\": 5, \"key_id\": "
     "\"k\", "
     "\"key_fp\": \"g\", \"output\": 6, \"status\": 200, \"stream\": true, \"dialect\": \"chat\", "
@@ -228,29 +229,34 @@ END_TEST
 
 /* Of two attempts side by side. */
 static const struct {
-    const char *attempts, *row; /* attempts, upstream, provider, key_fp */
+    const char *hedge, *attempts, *row; /* hedge, attempts, upstream, provider, key_fp */
 } hedged[] = {
-    { "{\"n\":1,\"decided\":true,\"upstream\":\"a\",\"provider\":\"x\",\"key_fp\":\"f\"},"
+    { "lost",
+      "{\"n\":1,\"decided\":true,\"upstream\":\"a\",\"provider\":\"x\",\"key_fp\":\"f\"},"
       "{\"n\":2,\"hedged\":true,\"upstream\":\"b\",\"key_fp\":\"g\"}",
-      "2 a x f" },
-    { "{\"n\":1,\"upstream\":\"a\",\"key_fp\":\"f\"},"
+      "lost 2 a x f" },
+    { "won",
+      "{\"n\":1,\"upstream\":\"a\",\"key_fp\":\"f\"},"
       "{\"n\":2,\"hedged\":true,\"decided\":true,\"upstream\":\"b\",\"provider\":\"y\",\"key_fp\":\"g\"}",
-      "2 b y g" },
-    { "{\"n\":1,\"upstream\":\"a\"},{\"n\":2,\"hedged\":true,\"upstream\":\"b\"},"
+      "won 2 b y g" },
+    { "failed",
+      "{\"n\":1,\"upstream\":\"a\"},{\"n\":2,\"hedged\":true,\"upstream\":\"b\"},"
       "{\"n\":3,\"decided\":true,\"upstream\":\"c\",\"provider\":\"z\",\"key_fp\":\"h\"}",
-      "3 c z h" },
-    { "{\"n\":1,\"decided\":false,\"upstream\":\"a\"},{\"n\":2,\"upstream\":\"b\",\"provider\":\"y\","
+      "failed 3 c z h" },
+    { "cancelled",
+      "{\"n\":1,\"decided\":false,\"upstream\":\"a\"},{\"n\":2,\"upstream\":\"b\",\"provider\":\"y\","
       "\"key_fp\":\"g\"}",
-      "2 b y g" },
+      "cancelled 2 b y g" },
+    { "no_slot", "{\"n\":1,\"upstream\":\"a\",\"provider\":\"x\",\"key_fp\":\"f\"}", "no_slot 1 a x f" },
 };
 
-START_TEST(the_row_of_a_hedged_request_is_about_the_attempt_that_decided)
+START_TEST(the_row_of_a_hedged_request_says_so_and_is_about_the_attempt_that_decided)
 {
     struct span line = line_at(clock_wall_us());
-    line = span_cstr(arena_printf(arena, "%.*s,\"hedge\":\"won\",\"attempts\":[%s]}", (int)line.len - 1,
-                                  line.ptr, hedged[_i].attempts));
+    line = span_cstr(arena_printf(arena, "%.*s,\"hedge\":\"%s\",\"attempts\":[%s]}", (int)line.len - 1,
+                                  line.ptr, hedged[_i].hedge, hedged[_i].attempts));
     must_append(&line, 1);
-    expect_sql("SELECT concat_ws(' ', attempts, upstream, provider, key_fp) FROM routing_decisions",
+    expect_sql("SELECT concat_ws(' ', hedge, attempts, upstream, provider, key_fp) FROM routing_decisions",
                hedged[_i].row);
 }
 END_TEST
@@ -893,7 +899,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_row_has_what_the_event_says_and_its_very_bytes);
     tcase_add_test(tests, an_event_as_a_request_leaves_it_is_a_row);
-    tcase_add_loop_test(tests, the_row_of_a_hedged_request_is_about_the_attempt_that_decided, 0,
+    tcase_add_loop_test(tests, the_row_of_a_hedged_request_says_so_and_is_about_the_attempt_that_decided, 0,
                         COUNT(hedged));
     tcase_add_loop_test(tests, no_text_of_a_caller_keeps_an_event_from_being_a_row, 0, COUNT(texts));
     tcase_add_test(tests, lines_that_come_again_change_nothing);
