@@ -103,7 +103,7 @@ static enum smoke_result judge_fallback(struct smoke_trial *trial, struct arena 
         return SMOKE_SKIPPED;
     }
     if (trial->event->fallback_depth < 1)
-        return fail(trial, arena, "the first attempt was answered: it did not fall back");
+        return fail(trial, arena, "the first attempt did not fail: it did not fall back");
     return SMOKE_PASSED;
 }
 

@@ -96,8 +96,8 @@ static void put_upstreams(const struct frame *frame, struct page *page)
     if (n == 0)
         return;
     put_line(page, "%s", "");
-    put_line(page, "%-*s %9s %9s %10s %10s", UPSTREAM_COLUMNS, "UPSTREAM", "ATTEMPTS", "FAILED", "MEDIAN",
-             "95 %");
+    put_line(page, "%-*s %9s %9s %9s %10s %10s", UPSTREAM_COLUMNS, "UPSTREAM", "ATTEMPTS", "FAILED", "BEATEN",
+             "MEDIAN", "95 %");
     for (size_t i = 0; i < n; i++) {
         const struct recent_upstream *row = &recent->upstreams[i];
         char name[4 * UPSTREAM_COLUMNS + 1], median[DURATION_BYTES], p95[DURATION_BYTES];
@@ -105,8 +105,8 @@ static void put_upstreams(const struct frame *frame, struct page *page)
             put_line(page, "and %zu more upstreams", n - i);
             break;
         }
-        put_line(page, "%s %9zu %9zu %10s %10s", column(row->name, UPSTREAM_COLUMNS, name, sizeof(name)),
-                 row->attempts, row->failures, duration_text(row->first_byte.median_us, median),
+        put_line(page, "%s %9zu %9zu %9zu %10s %10s", column(row->name, UPSTREAM_COLUMNS, name, sizeof(name)),
+                 row->attempts, row->failures, row->beaten, duration_text(row->first_byte.median_us, median),
                  duration_text(row->first_byte.p95_us, p95));
     }
 }
@@ -170,6 +170,7 @@ static void write_recent(struct json_writer *w, const struct recent_view *recent
         jw_member_cstr(w, "upstream", recent->upstreams[i].name);
         jw_member_uint(w, "attempts", recent->upstreams[i].attempts);
         jw_member_uint(w, "failures", recent->upstreams[i].failures);
+        jw_member_uint(w, "beaten", recent->upstreams[i].beaten);
         write_times(w, &recent->upstreams[i].first_byte);
         jw_end_object(w);
     }

@@ -38,14 +38,13 @@ static enum recent_ending ending_of(const char *end)
     return RECENT_FAILED;
 }
 
-/* A caller's mistake or departure is not the upstream's failure. */
-static enum recent_ending ending_of_attempt(const char *verdict)
+static enum recent_finding finding_of(const struct attempt_line *attempt)
 {
-    if (strcmp(verdict, "ok") == 0)
-        return RECENT_DONE;
-    if (strcmp(verdict, "client") == 0)
-        return RECENT_REFUSED;
-    return strcmp(verdict, "cancelled") == 0 ? RECENT_LEFT : RECENT_FAILED;
+    if (strcmp(attempt->verdict, "ok") == 0 || strcmp(attempt->verdict, "client") == 0)
+        return RECENT_NOTHING;
+    if (strcmp(attempt->verdict, "cancelled") != 0)
+        return RECENT_FAILURE;
+    return strcmp(attempt->reason, "hedge_lost") == 0 ? RECENT_BEATEN : RECENT_NOTHING;
 }
 
 static uint16_t index_of(struct recent *recent, const char *upstream)
@@ -93,7 +92,7 @@ void recent_add(struct recent *recent, const struct event_line *event)
         const struct attempt_line *attempt = &event->attempts[i];
         sample.first_byte_us = clamp(attempt->first_byte_us);
         sample.upstream = index_of(recent, attempt->upstream);
-        sample.ending = (uint8_t)ending_of_attempt(attempt->verdict);
+        sample.ending = (uint8_t)finding_of(attempt);
         put(recent, &recent->attempts, &sample);
     }
 }
@@ -148,7 +147,8 @@ static void look_at_upstream(const struct recent *recent, size_t upstream, uint6
         if (sample->upstream != upstream || sample->end_us < from_us)
             continue;
         out->attempts++;
-        out->failures += sample->ending == RECENT_FAILED;
+        out->failures += sample->ending == RECENT_FAILURE;
+        out->beaten += sample->ending == RECENT_BEATEN;
         if (sample->first_byte_us != 0)
             times[n_times++] = sample->first_byte_us;
     }

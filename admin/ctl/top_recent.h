@@ -20,13 +20,21 @@ enum {
     RECENT_NAME_BYTES = 132,
 };
 
+/* Of a request. */
 enum recent_ending { RECENT_DONE, RECENT_REFUSED, RECENT_FAILED, RECENT_LEFT, RECENT_ENDINGS };
+
+/* What an attempt says of its upstream. A caller's mistake or departure says nothing. */
+enum recent_finding {
+    RECENT_NOTHING,
+    RECENT_FAILURE,
+    RECENT_BEATEN, /* the other of two side by side answered (hedgeAfterMs) */
+};
 
 struct recent_sample {
     uint64_t end_us;        /* wall clock */
     uint32_t first_byte_us; /* 0: none came; at most a bit over an hour */
     uint16_t upstream;      /* of an attempt */
-    uint8_t ending;
+    uint8_t ending;         /* of an attempt, its finding */
 };
 
 struct recent_ring {
@@ -48,7 +56,7 @@ struct recent_times {
 
 struct recent_upstream {
     const char *name; /* lives as long as the recent */
-    size_t attempts, failures;
+    size_t attempts, failures, beaten;
     struct recent_times first_byte;
 };
 

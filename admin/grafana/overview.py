@@ -182,7 +182,8 @@ def upstreams():
         Panel("Attempts by verdict", [(gateway_rate(attempts, "provider, verdict", OF_PROVIDER) + " > 0",
                                        "{{provider}} {{verdict}}")],
               "How attempts were judged. auth, quota: a key or an account; rate: its limit; server, timeout, connect:"
-              " the upstream; config: the tree; client: the caller's own mistake.", "reqps", is_stacked=True),
+              " the upstream; config: the tree; client: the caller's own mistake; cancelled: the caller left, or another"
+              " attempt beside it answered, which outcomes of hedges count (won, lost).", "reqps", is_stacked=True),
         Panel("Good attempts by provider",
               [(f"{gateway_rate(attempts, 'provider', OF_PROVIDER, UNSPOILED)}"
                 f" / {gateway_rate(attempts, 'provider', OF_PROVIDER)}", "{{provider}}")],

@@ -318,6 +318,13 @@ static void add_response(const struct telling *t, json_object *attempt, struct o
     add_usage(t, a);
 }
 
+/* All before it, unless it was begun beside one of them that ran. */
+static int64_t failed_before(json_object *attempt)
+{
+    int64_t before = number(attempt, "n") - (is_true(attempt, "hedged") ? 2 : 1);
+    return before > 0 ? before : 0;
+}
+
 static void add_attempt(const struct telling *t, json_object *attempt, struct otlp_attributes *a)
 {
     const char *provider = text(attempt, "provider");
@@ -340,7 +347,7 @@ static void add_attempt(const struct telling *t, json_object *attempt, struct ot
     otlp_add_text(a, GATEWAY "provider.code", text(attempt, "provider_code"));
     if (is_true(attempt, "hedged"))
         otlp_add_bool(a, GATEWAY "hedged", true);
-    add_fallback(t, n > 0 ? n - 1 : 0, a);
+    add_fallback(t, failed_before(attempt), a);
     if (n > 1)
         otlp_add_int(a, "http.request.resend_count", n - 1);
     if (number(attempt, "status") > 0)

@@ -103,6 +103,7 @@ static struct attempt *wait_for_one(struct errand *errand, uint64_t until_us)
 static void note_end(struct attempt *a, const struct attempt_outcome *out)
 {
     struct errand *errand = a->errand;
+    const struct attempt *other = other_of(a);
     bool has_failed = !out->is_committed && out->verdict != VERDICT_CANCELLED;
 
     slots_note_outcome(errand, a->candidate, out);
@@ -110,8 +111,10 @@ static void note_end(struct attempt *a, const struct attempt_outcome *out)
         errand->turn->event->end = EVENT_END_CLIENT_GONE;
     if (a->is_beside && has_failed)
         errand->turn->event->hedge = EVENT_HEDGE_FAILED;
-    if (has_failed && (a->is_beside || !race_is_alone(a)))
+    if (has_failed && (a->is_beside || other != NULL))
         slots_give_back(errand->turn, a->is_beside);
+    if (has_failed && other != NULL)
+        attempt_note_in_hand(other);
 }
 
 const struct candidate *race_wait(void *ctx, uint64_t until_us, struct attempt_outcome *out)

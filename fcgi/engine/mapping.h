@@ -22,7 +22,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 12,
+    MAPPING_LAYOUT = 13,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 

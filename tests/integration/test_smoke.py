@@ -511,7 +511,7 @@ def test_a_gateway_that_fails_is_said_to(ready, providers):
     assert failed == {
         "chat": "the status is 502 instead of 200",
         "chat-stream": "the stream does not end with [DONE]",
-        "chat-fallback": "the first attempt was answered: it did not fall back",
+        "chat-fallback": "the first attempt did not fail: it did not fall back",
         "exhausted": "the status is 200 instead of 502, 503 or 504",
         "speech": "the status is 502 instead of 200",
     }

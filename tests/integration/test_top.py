@@ -21,13 +21,15 @@ from processes import program, wait_until
 from scripts import answer, data, hang, head, stream
 from tree import Tree, hostile, model
 
+TURNED = "turned\u202edenrut"
 TREE = Tree(
     model("quick", hostile("quick-upstream", "k1", id="quick-upstream")),
     model("slow", hostile("a", "k1", id="slow-upstream")),
     model("halting", hostile("a", "k1", id="halting-upstream")),
     model("falling", hostile("a", "dead", id="dead-upstream"), hostile("b", "k1", id="live-upstream")),
+    model("racing", hostile("a", "k1", id="silent-upstream"), hostile("b", "k2", id="beside-upstream"), hedgeAfterMs=100),
     # What would turn the rest of the line around, and what is wider than its column.
-    model("turned\u202edenrut", hostile("a", "k1", id="a\u200b" + "b" * 60)),
+    model(TURNED, hostile("a", "k1", id="a\u200b" + "b" * 60)),
 )
 
 TAKE, GIVE = "\x1b[?1049h", "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -95,6 +97,15 @@ def test_the_upstream_in_hand_is_that_of_the_attempt_not_of_the_first(gateway):
         wait_until(lambda: in_hand(gateway, "falling")["upstream"] == "live-upstream", f"it has fallen back, from {row}")
 
 
+def test_the_upstream_in_hand_is_the_one_that_is_left_of_two_side_by_side(gateway):
+    gateway.script("racing", "k2", answer(500, "{}"))
+    before = len(gateway.upstream.records)
+    with held(gateway, "racing"):
+        beside = gateway.upstream.wait_record(before + 2)
+        wait_until(lambda: beside.answered is not None, "the one beside has failed")
+        wait_until(lambda: (in_hand(gateway, "racing") or {}).get("upstream") == "silent-upstream", "the first goes on")
+
+
 def test_no_upstream_of_an_earlier_request_is_shown(start_gateway):
     """A worker's record is used again for the next request."""
     gateway = start_gateway(TREE, workers=1)
@@ -117,18 +128,25 @@ def test_the_last_minute_tells_how_requests_ended_and_how_upstreams_did(start_ga
         gateway.chat("quick")
     gateway.chat("falling")
     gateway.chat("slow")
+    gateway.script("racing", "k1", [hang()])
+    gateway.script("racing", "k2", answer(200, chat.completion()))
+    gateway.chat("racing")
     gateway.chat("no-such-model")
     recent = frame(gateway)["recent"]
     change = {name: recent[name] - before[name] for name in ("done", "refused", "failed", "left")}
-    assert change == {"done": 6, "refused": 1, "failed": 1, "left": 0}
-    upstreams = {row["upstream"]: (row["attempts"], row["failures"]) for row in recent["upstreams"]}
-    assert upstreams == {"quick-upstream": (5, 0), "dead-upstream": (1, 1), "live-upstream": (1, 0), "slow-upstream": (1, 1)}
+    assert change == {"done": 7, "refused": 1, "failed": 1, "left": 0}
+    upstreams = {row["upstream"]: (row["attempts"], row["failures"], row["beaten"]) for row in recent["upstreams"]}
+    assert upstreams == {
+        "quick-upstream": (5, 0, 0), "dead-upstream": (1, 1, 0), "live-upstream": (1, 0, 0), "slow-upstream": (1, 1, 0),
+        "silent-upstream": (1, 0, 1), "beside-upstream": (1, 0, 0),
+    }
     assert recent["upstreams"][0]["upstream"] == "quick-upstream", "the busiest comes first"
     for times in (recent["firstByte"], recent["upstreams"][0]["firstByte"]):
         assert 0 < times["medianUs"] <= times["p95Us"] < 60_000_000
     assert recent["seconds"] == 60
     text = top(gateway, "--once").stdout
-    assert "last 60 s: " in text and re.search(r"^dead-upstream +1 +1 +", text, re.M)
+    assert "last 60 s: " in text and re.search(r"^dead-upstream +1 +1 +0 +", text, re.M)
+    assert re.search(r"^silent-upstream +1 +0 +1 +", text, re.M)
 
 
 def test_the_rate_is_that_of_the_requests_between_two_looks(gateway):
@@ -150,9 +168,8 @@ def test_the_rate_is_that_of_the_requests_between_two_looks(gateway):
 
 
 def test_one_frame_for_a_pipe_has_no_control_characters_whatever_names_hold(gateway):
-    name = TREE.models[4][0]
-    with held(gateway, name):
-        wait_until(lambda: in_hand(gateway, name), "the request is in hand")
+    with held(gateway, TURNED):
+        wait_until(lambda: in_hand(gateway, TURNED), "the request is in hand")
         text = top(gateway, "--once").stdout
     assert not CONTROLS.search(text)
     assert re.search(r"turned\?denrut +a\?b{25}… chat/completions", text), text

@@ -269,6 +269,23 @@ static const struct told_row {
       "{" IDS ",\"attempts\":[{\"n\":1,\"verdict\":\"ok\",\"decided\":true},"
       "{\"n\":2,\"hedged\":true,\"verdict\":\"cancelled\"}]}",
       2, "request ", "airi.gen_ai.gateway.hedged", "true", 0 },
+    { "one that was begun beside another is no fallback",
+      "{" IDS ",\"attempts\":[{\"n\":1,\"verdict\":\"cancelled\"},"
+      "{\"n\":2,\"hedged\":true,\"verdict\":\"ok\",\"decided\":true}]}",
+      2, "request ", "airi.gen_ai.gateway.fallback.depth", "0", 0 },
+    { "one behind both is, of both",
+      "{" IDS
+      ",\"attempts\":[{\"n\":1,\"verdict\":\"server\"},{\"n\":2,\"hedged\":true,\"verdict\":\"server\"},"
+      "{\"n\":3,\"verdict\":\"ok\",\"decided\":true}]}",
+      3, "request ", "airi.gen_ai.gateway.fallback.depth", "2", 0 },
+    { "who lost to another has no error",
+      "{" IDS ",\"attempts\":[{\"n\":1,\"verdict\":\"cancelled\",\"reason\":\"hedge_lost\"},"
+      "{\"n\":2,\"hedged\":true,\"verdict\":\"ok\",\"decided\":true}]}",
+      1, "request ", "error.type", NULL, 0 },
+    { "but says that it has",
+      "{" IDS ",\"attempts\":[{\"n\":1,\"verdict\":\"cancelled\",\"reason\":\"hedge_lost\"},"
+      "{\"n\":2,\"hedged\":true,\"verdict\":\"ok\",\"decided\":true}]}",
+      1, "request ", "airi.gen_ai.gateway.reason", "hedge_lost", 0 },
     { "usage of the first, which decided",
       "{" IDS ",\"usage\":{\"output\":5},\"attempts\":[{\"n\":1,\"verdict\":\"ok\",\"decided\":true},"
       "{\"n\":2,\"hedged\":true,\"verdict\":\"cancelled\"}]}",

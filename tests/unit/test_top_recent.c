@@ -25,18 +25,27 @@ static void tear_down(void)
 }
 
 /* A request that ended so long ago, with one attempt. */
-static void add(uint64_t ago_us, const char *end, const char *upstream, const char *verdict,
-                uint64_t first_byte_us)
+static void add_for(const char *reason, uint64_t ago_us, const char *end, const char *upstream,
+                    const char *verdict, uint64_t first_byte_us)
 {
     struct event_line event = {
         .end = end,
         .time_us = now_us - ago_us - 5,
         .total_us = 5,
         .ttft_us = first_byte_us,
-        .attempts = { { .upstream = upstream, .verdict = verdict, .first_byte_us = first_byte_us } },
+        .attempts = { { .upstream = upstream,
+                        .verdict = verdict,
+                        .reason = reason,
+                        .first_byte_us = first_byte_us } },
         .n_attempts = 1,
     };
     recent_add(recent, &event);
+}
+
+static void add(uint64_t ago_us, const char *end, const char *upstream, const char *verdict,
+                uint64_t first_byte_us)
+{
+    add_for("", ago_us, end, upstream, verdict, first_byte_us);
 }
 
 static void look(void)
@@ -45,31 +54,36 @@ static void look(void)
 }
 
 static const struct row {
-    const char *end, *verdict;
+    const char *end, *verdict, *reason;
     enum recent_ending ending;
-    bool is_failure; /* of the upstream */
+    enum recent_finding finding; /* about the upstream */
 } rows[] = {
-    { "done", "ok", RECENT_DONE, false },
-    { "refused", "client", RECENT_REFUSED, false },
-    { "client_gone", "cancelled", RECENT_LEFT, false },
-    { "error_before", "auth", RECENT_FAILED, true },
-    { "error_mid", "server", RECENT_FAILED, true },
-    { "cut", "timeout", RECENT_FAILED, true },
-    { "overflow", "rate", RECENT_FAILED, true },
-    { "worker_died", "connect", RECENT_FAILED, true },
-    { "throttled", "ok", RECENT_REFUSED, false },
+    { "done", "ok", "", RECENT_DONE, RECENT_NOTHING },
+    { "refused", "client", "", RECENT_REFUSED, RECENT_NOTHING },
+    { "client_gone", "cancelled", "caller_left", RECENT_LEFT, RECENT_NOTHING },
+    { "done", "cancelled", "hedge_lost", RECENT_DONE, RECENT_BEATEN },
+    { "error_before", "cancelled", "chain_ended", RECENT_FAILED, RECENT_NOTHING },
+    { "error_before", "auth", "", RECENT_FAILED, RECENT_FAILURE },
+    { "error_mid", "server", "", RECENT_FAILED, RECENT_FAILURE },
+    { "cut", "timeout", "timeout_idle", RECENT_FAILED, RECENT_FAILURE },
+    { "overflow", "rate", "", RECENT_FAILED, RECENT_FAILURE },
+    { "worker_died", "connect", "", RECENT_FAILED, RECENT_FAILURE },
+    { "throttled", "ok", "", RECENT_REFUSED, RECENT_NOTHING },
 };
 
 START_TEST(an_ending_counts_as_what_it_is_to_an_operator)
 {
     const struct row *row = &rows[_i];
-    add(1, row->end, "u", row->verdict, 10);
+    add_for(row->reason, 1, row->end, "u", row->verdict, 10);
     look();
     for (int i = 0; i < RECENT_ENDINGS; i++)
         ck_assert_msg(view.endings[i] == (i == (int)row->ending), "%s: %zu of ending %d", row->end,
                       view.endings[i], i);
     ck_assert_uint_eq(view.n_upstreams, 1);
-    ck_assert_msg(view.upstreams[0].failures == row->is_failure, "%s", row->verdict);
+    ck_assert_msg(view.upstreams[0].failures == (row->finding == RECENT_FAILURE) &&
+                      view.upstreams[0].beaten == (row->finding == RECENT_BEATEN),
+                  "%s (%s): %zu failures, %zu beaten", row->verdict, row->reason, view.upstreams[0].failures,
+                  view.upstreams[0].beaten);
 }
 END_TEST
 
