@@ -4,7 +4,7 @@ import hashlib
 import json
 import secrets
 
-from fastcgi import FastCgiCall, connect
+from fastcgi import FastCgiCall, takes_connections
 from gateway import Gateway, confinement
 from operator_shell import Database, Directory
 from processes import BROKEN, Process, program, wait_until
@@ -62,11 +62,7 @@ class Admin:
     def wait_for_socket(self):
         def listens():
             assert self.process.is_running(), self.process.log_text()
-            try:
-                connect(self.socket).close()
-            except OSError:
-                return False
-            return True
+            return takes_connections(self.socket)
 
         wait_until(listens, "llm-router-admin listens")
 

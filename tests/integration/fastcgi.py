@@ -128,6 +128,14 @@ def connect(path, timeout=10.0):
     return connection
 
 
+def takes_connections(path):
+    try:
+        connect(path).close()
+    except OSError:
+        return False
+    return True
+
+
 def meta_variables(method, path, headers, body_bytes):
     """What a web server tells a CGI program of a request (RFC 3875, section 4.1)."""
     mount = next((mount for mount in MOUNTS if path.startswith(f"{mount}/")), "")

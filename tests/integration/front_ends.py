@@ -3,59 +3,22 @@
 import fnmatch
 import functools
 import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from cgi_program import CgiCall
-from fastcgi import FastCgiCall, connect, meta_variables
+from fastcgi import FastCgiCall, meta_variables
 from gateway import Gateway
 from processes import BROKEN, program, wait_until
-from web_servers import CHOSEN, IN_FRONT, WEB_SERVERS, LighttpdOfCgi, LighttpdThatStarts
-
-
-class OpenedBySpawnFcgi(Gateway):
-    """Whose socket spawn-fcgi opens, and passes as fd 0."""
-
-    def _router_command(self):
-        return ["spawn-fcgi", "-n", "-s", str(self.socket), "-M", "0660", "--", program("llm-router")]
-
-
-class OpenedBySystemd(Gateway):
-    """Whose socket systemd opens, and passes with its protocol, when the first caller comes."""
-
-    sockets = 1
-
-    def environment(self):
-        return super().environment() | {"SYSTEMD_LOG_LEVEL": "warning"}
-
-    def _router_command(self):
-        paths = [self.socket, *(self.run_dir / f"{n}.sock" for n in range(1, self.sockets))]
-        passed = (self.environment() | self._router_environment).keys()
-        return [
-            "systemd-socket-activate",
-            *(f"--listen={path}" for path in paths),
-            *(f"--setenv={name}" for name in passed if self._router_environment.get(name, "") is not None),
-            "--fdname=llm-router.socket",
-            program("llm-router"),
-        ]
-
-    def start_router(self):
-        super().start_router()
-        wait_until(self._is_called, "systemd listens")
-        self.socket.chmod(0o660)  # SocketMode of the unit
-
-    def _is_called(self):
-        try:
-            connect(self.socket).close()
-        except OSError:
-            return False
-        return True
+from web_servers import CHOSEN, IN_FRONT, WEB_SERVERS, Lighttpd, LighttpdOfCgi
 
 
 class BareGateway(Gateway):
     """Without a web server."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, web_server=Lighttpd, **options)  # which is never started
 
     def start(self):
         self.start_router()
@@ -75,29 +38,6 @@ class BareGateway(Gateway):
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has answered without it
         return call
-
-
-class SpawnedGateway(OpenedBySpawnFcgi, BareGateway):
-    pass
-
-
-class ActivatedGateway(OpenedBySystemd, BareGateway):
-    pass
-
-
-class BinPathGateway(Gateway):
-    """Started by lighttpd, with the configuration that is shipped."""
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, web_server=LighttpdThatStarts, **options)
-
-    def start(self):
-        environment = self.environment() | {"LLM_ROUTER_PROGRAM": program("llm-router")}
-        self.router = self.web_server = self.front.start(environment)
-        wait_until(self._is_ready, "/readyz answers 200")
-
-    def reload(self):
-        os.kill(int((self.run_dir / "llm-router.pid").read_text()), signal.SIGHUP)
 
 
 class CgiGateway(Gateway):
@@ -201,11 +141,10 @@ NO_RETRY = "2.6 asks no other instance, but for GET: the FastCGI transport does 
 NO_END = "the reply's end is all it looks at: what the program's exit status says, it does not tell"
 CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had not (finalizeResponse)"
 
+OF_LIGHTTPD = {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"}
+
 FRONT_ENDS = {
-    "lighttpd": FrontEnd(
-        behind("lighttpd"),
-        {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"},
-    ),
+    "lighttpd": FrontEnd(behind("lighttpd"), OF_LIGHTTPD),
     "nginx": FrontEnd(
         behind("nginx"),
         dict.fromkeys(OF_A_KILLED_WORKER, "a connection that ends is the reply's end"),
@@ -231,9 +170,10 @@ FRONT_ENDS = {
             "test_a_path_arrives_without_dots*": "paths are passed on as they are",
         },
     ),
-    "spawn-fcgi": FrontEnd(SpawnedGateway),
-    "systemd": FrontEnd(ActivatedGateway),
-    "lighttpd's bin-path": FrontEnd(BinPathGateway),
+    "spawn-fcgi": FrontEnd(behind("spawn-fcgi"), OF_LIGHTTPD),
+    "systemd": FrontEnd(behind("systemd"), OF_LIGHTTPD),
+    "bin-path": FrontEnd(behind("bin-path"), OF_LIGHTTPD),
+    "no web server": FrontEnd(BareGateway),
     "CGI beside an instance": FrontEnd(CgiGateway),
     "CGI alone": FrontEnd(LoneCgiGateway),
     "CGI": FrontEnd(
@@ -251,6 +191,8 @@ FRONT_ENDS = {
         dict.fromkeys(OF_A_BROKEN_REPLY, NO_END),
     ),
 }
+
+OPENED_BY_ANOTHER = ("spawn-fcgi", "systemd")  # is their socket
 
 # The files whose results can depend on the web server: each of their tests that uses `gateway` runs behind each.
 BEHIND_EACH = {"test_departures.py", "test_endings.py", "test_openai_sdk.py", "test_web_servers.py", "test_web_servers_tls.py"}

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import chat
-from fastcgi import connect
+from fastcgi import takes_connections
 import speech
 import transcripts
 from http_client import Call, format_request
-from processes import BROKEN, ROOT, Process, contents_of, program, wait_until
+from processes import BROKEN, ROOT, Process, StartedByAnother, contents_of, program, wait_until
 from spool import Spool
 from tree import KeyRing, elsewhere, model, render
 from web_servers import CHOSEN, IN_FRONT
@@ -74,6 +74,10 @@ class Gateway:
     # Programs
 
     @property
+    def program(self):
+        return program("llm-router")
+
+    @property
     def socket(self):
         """The workers'."""
         return self.run_dir / "llm-router.sock"
@@ -87,11 +91,10 @@ class Gateway:
             "PORT": str(self.port),
         } | self._servers
 
-    def _settings(self):
-        """Flags as variables, and what else llm-router's environment has: for a web server that starts it itself."""
-        flags = dict(zip(self._flags[::2], self._flags[1::2], strict=True))
-        variables = {f"LLM_ROUTER_{flag[2:].upper().replace('-', '_')}": value for flag, value in flags.items()}
-        return variables | {name: value for name, value in self._router_environment.items() if value is not None}
+    def _whole_environment(self):
+        """What llm-router has."""
+        environment = self.environment() | self._router_environment
+        return {name: value for name, value in environment.items() if value is not None}
 
     def ctl(self, *arguments, given=""):
         done = subprocess.run(
@@ -114,35 +117,42 @@ class Gateway:
             raise
 
     def start_programs(self):
-        self.start_router()
-        # Where nobody was at its first connect, lighttpd does not look again for a second or two.
-        wait_until(self._takes_probes, "llm-router listens")
-        settings = self._settings() if self.front.starts_program else {}
-        self.web_server = self.front.start(settings | self.environment())
+        if self.front.starts_instance:
+            self.start_web_server()
+            self.router = StartedByAnother(self.run_dir / "llm-router.pid", self.web_server)
+            wait_until(self.router.is_running, "the web server has started llm-router")
+        else:
+            self.start_router()
+            # Where nobody was at its first connect, lighttpd does not look again for a second or two.
+            wait_until(self._takes_probes, "llm-router listens")
+            self.start_web_server()
         wait_until(self._is_ready, "/readyz answers 200")
 
+    def start_web_server(self):
+        if self.front.starts_instance or self.front.starts_programs:
+            self.web_server = self.front.start_with(self.program, self._flags, self._whole_environment())
+        else:
+            self.web_server = self.front.start(self.environment())
+
     def start_router(self):
-        environment = self.environment() | self._router_environment
+        assert not self.front.starts_instance, "the web server alone starts it"
         limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
             [*limit, *self._confinement(), *self._router_command(), *self._flags],
-            {name: value for name, value in environment.items() if value is not None},
+            self._whole_environment(),
             self.folder / "llm-router.log",
         )
+        self.front.wait_for_router(self.router, self.socket)
 
     def _confinement(self):
         return confinement()
 
     def _router_command(self):
-        return [program("llm-router"), "--listen", f"unix:{self.socket}"]
+        return self.front.router_command(self.program, self.socket, self._whole_environment())
 
     def _takes_probes(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
-        try:
-            connect(self.run_dir / "health.sock").close()
-        except OSError:
-            return False
-        return True
+        return takes_connections(self.run_dir / "health.sock")
 
     def _is_ready(self):
         assert self.router.is_running(), f"llm-router ended: {self.router.log_text()}"
@@ -183,7 +193,7 @@ class Gateway:
     def log_lines(self, event=None):
         """Lines of the log, each of which must be an object; of one kind if it is named."""
         text = self.router.log_text().splitlines(True)
-        if self.front.starts_program:
+        if self.front.starts_programs:
             text += [line for line in self.web_server.log_text().splitlines(True) if line.startswith("{")]
         lines = [json.loads(line) for line in text if line.endswith("\n")]
         return [line for line in lines if event is None or line["event"] == event]

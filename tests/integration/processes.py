@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -101,12 +102,61 @@ def wait_until(condition, what, timeout=10.0):
         time.sleep(0.01)
 
 
-class Process:
+class Program:
+    """One that runs, with a pid and a log."""
+
+    def __init__(self, log):
+        self.log = Path(log)
+        self._log_read = 0
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def children(self):
+        return [pid for pid, _, _ in self._look_at_children()]
+
+    def roles(self):
+        """pid -> name of each child that lives; of a child that is just being made, the program's."""
+        return {pid: name for pid, state, name in self._look_at_children() if state not in "ZX"}
+
+    def zombies(self):
+        return [child for child in self._look_at_children() if child[1] == "Z"]
+
+    def _look_at_children(self):
+        """(pid, state, name) of each. The list may lack one while another ends: it is read until it stays the same."""
+        pids = None
+        while pids != (now := self._list_children()):
+            pids = now
+        return [child for child in map(_look_at, pids) if child is not None]
+
+    def _list_children(self):
+        """Those of each thread."""
+        pids = []
+        for path in Path(f"/proc/{self.pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                pids += path.read_text(encoding="ascii").split()
+        return pids
+
+    def log_text(self):
+        return self._said(self.log.read_bytes())
+
+    def new_log_text(self):
+        """What was logged since the last call."""
+        with self.log.open("rb") as file:
+            file.seek(self._log_read)
+            data = file.read()
+        self._log_read += len(data)
+        return self._said(data)
+
+    def _said(self, data):
+        return data.decode(errors="replace")
+
+
+class Process(Program):
     """A child in a process group of its own, with its stderr in a file."""
 
     def __init__(self, command, environment, log):
-        self.log = Path(log)
-        self._log_read = 0
+        super().__init__(log)
         with self.log.open("ab") as stderr:
             self._child = subprocess.Popen(
                 command,
@@ -117,9 +167,6 @@ class Process:
                 start_new_session=True,
             )
         self.pid = self._child.pid
-
-    def signal(self, number):
-        os.kill(self.pid, number)
 
     def is_running(self):
         return self._child.poll() is None
@@ -156,38 +203,35 @@ class Process:
         for word in BROKEN:
             assert word not in text, f"{self._child.args[0]} is broken:\n{text}"
 
-    def children(self):
-        return [pid for pid, _, _ in self._look_at_children()]
 
-    def roles(self):
-        """pid -> name of each child that lives; of a child that is just being made, the program's."""
-        return {pid: name for pid, state, name in self._look_at_children() if state not in "ZX"}
+class StartedByAnother(Program):
+    """A daemon that a web server has started, and alone ends again: found by its pid file. What it says is in the
+    web server's log."""
 
-    def zombies(self):
-        return [child for child in self._look_at_children() if child[1] == "Z"]
+    # What lighttpd and multiwatch say themselves.
+    theirs = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: |\*\* |Child\[).*\n|^\n", re.MULTILINE)
 
-    def _look_at_children(self):
-        """(pid, state, name) of each. The list may lack one while another ends: it is read until it stays the same."""
-        pids = None
-        while pids != (now := self._list_children()):
-            pids = now
-        return [child for child in map(_look_at, pids) if child is not None]
+    def __init__(self, pid_file, web_server):
+        super().__init__(web_server.log)
+        self._pid_file = pid_file
 
-    def _list_children(self):
-        """Those of each thread."""
-        pids = []
-        for path in Path(f"/proc/{self.pid}/task").glob("*/children"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                pids += path.read_text(encoding="ascii").split()
-        return pids
+    @property
+    def pid(self):
+        """Of the one that runs, or comes."""
+        return wait_until(self._read_pid, f"{self._pid_file} names a process")
 
-    def log_text(self):
-        return self.log.read_text(errors="replace")
+    def _read_pid(self):
+        text = self._pid_file.read_text() if self._pid_file.exists() else ""
+        return int(text) if text.strip() else None
 
-    def new_log_text(self):
-        """What was logged since the last call."""
-        with self.log.open("rb") as file:
-            file.seek(self._log_read)
-            data = file.read()
-        self._log_read += len(data)
-        return data.decode(errors="replace")
+    def is_running(self):
+        pid = self._read_pid()
+        look = _look_at(pid) if pid is not None else None
+        return look is not None and look[1] not in "ZX"
+
+    def stop(self):
+        """Asserts that the web server, which was stopped before, has ended it."""
+        wait_until(lambda: not self.is_running(), "it has ended with its web server", 3.0)
+
+    def _said(self, data):
+        return self.theirs.sub("", super()._said(data))

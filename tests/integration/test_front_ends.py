@@ -1,9 +1,8 @@
-"""What holds behind every front end: lighttpd, a bare FastCGI socket that spawn-fcgi
-opened, and CGI with and without a running instance."""
+"""What holds behind every front end: web servers, sockets that another program opened, llm-router as lighttpd's
+child, a bare FastCGI socket, and CGI with and without a running instance."""
 
 import fnmatch
 import json
-import os
 import re
 import signal
 import time
@@ -14,20 +13,13 @@ import pytest
 import chat
 import speech
 from errors import assert_error, assert_exhausted
-from front_ends import (
-    FRONT_ENDS,
-    WEB_SERVERS,
-    ActivatedGateway,
-    CgiGateway,
-    LoneCgiGateway,
-    OpenedBySpawnFcgi,
-    OpenedBySystemd,
-)
-from gateway import MOUNTS
+from front_ends import FRONT_ENDS, OPENED_BY_ANOTHER, WEB_SERVERS, CgiGateway, LoneCgiGateway
+from gateway import MOUNTS, Gateway
 from processes import ROOT, wait_until
 from scripts import JSON, answer, close, data, end, hang, head, pause, stream
 from speech import MP3
 from tree import Tree, hostile, model, speaker
+from web_servers import LighttpdAndSystemd
 
 TREE = Tree(
     model("m", hostile("a", "k1")),
@@ -238,61 +230,45 @@ def test_what_is_expected_to_fail_are_tests_that_there_are():
 # Sockets that others open
 
 
-@pytest.mark.parametrize("opened_by", [OpenedBySpawnFcgi, OpenedBySystemd])
-def test_a_web_server_serves_through_a_socket_that_another_program_opened(start_gateway, opened_by):
-    gateway = start_gateway(TREE, kind=opened_by, workers=2)
+@pytest.mark.parametrize("front_end", OPENED_BY_ANOTHER)
+def test_a_socket_that_another_program_opened_is_left_to_the_next(start_gateway, front_end):
+    gateway = start_gateway(TREE, front_end=front_end, workers=2)
     gateway.script("m", "k1", answer(200, chat.completion()))
     assert gateway.chat("m").status == 200
-    assert gateway.get("/livez", key=None).status == 200
+    gateway.router.stop()
+    assert gateway.socket.exists()
+    gateway.start_router()
+    wait_until(lambda: gateway.chat("m").status == 200, "the next serves")
+    gateway.assert_unbroken()
 
 
-@pytest.fixture
-def activated(tmp_path, base_urls, upstream):
-    upstream.reset()
-    gateway = ActivatedGateway(tmp_path, base_urls, upstream, workers=2)
-    yield gateway
-    gateway.stop()
+class TwoSockets(LighttpdAndSystemd):
+    def router_command(self, llm_router, socket, environment):
+        *command, last = super().router_command(llm_router, socket, environment)
+        return [*command, f"--listen={socket}-2", last]
 
 
-def test_a_socket_that_systemd_passes_is_served_and_left_to_the_next(activated):
-    activated.start()
-    activated.use(TREE)
-    activated.script("m", "k1", answer(200, chat.completion()))
-    assert activated.chat("m").status == 200
-    activated.router.stop()
-    assert activated.socket.exists()
-    activated.start()
-    assert activated.chat("m").status == 200
-    activated.assert_unbroken()
-
-
-def test_more_sockets_than_one_are_refused(activated):
-    activated.sockets = 2
-    activated.start_router()
-    assert activated.router.wait() == 1
-    assert 'LISTEN_FDS is "2"' in json.loads(activated.router.log_text().splitlines()[-1])["message"]
+def test_more_sockets_than_one_are_refused(tmp_path, base_urls, upstream):
+    gateway = Gateway(tmp_path, base_urls, upstream, web_server=TwoSockets)
+    try:
+        gateway.start_router()
+        assert gateway.router.wait() == 1
+        assert 'LISTEN_FDS is "2"' in json.loads(gateway.router.log_text().splitlines()[-1])["message"]
+    finally:
+        gateway.stop()
 
 
 # llm-router as lighttpd's child
 
 
-def test_what_lighttpd_has_started_is_started_again_when_it_has_died(tmp_path, base_urls, upstream):
-    upstream.reset()
-    gateway = started("lighttpd's bin-path", tmp_path, base_urls, upstream)
+@pytest.mark.parametrize("front_end", ["bin-path"])
+def test_what_lighttpd_has_started_is_started_again_when_it_has_died(start_gateway, front_end):
+    gateway = start_gateway(TREE, front_end=front_end, workers=3)
     gateway.script("m", "k1", answer(200, chat.completion()))
-    try:
-        first = master_of(gateway)
-        os.kill(first, signal.SIGKILL)
-        wait_until(lambda: master_of(gateway) not in (None, first), "another is started")
-        wait_until(lambda: gateway.chat("m").status == 200, "it serves")
-    finally:
-        gateway.stop()
-
-
-def master_of(gateway):
-    """None: there is none, or not yet."""
-    text = (gateway.run_dir / "llm-router.pid").read_text().strip()
-    return int(text) if text else None
+    first = gateway.router.pid
+    gateway.router.signal(signal.SIGKILL)
+    wait_until(lambda: gateway.router.pid != first, "another is started")
+    wait_until(lambda: gateway.chat("m").status == 200, "it serves")
 
 
 # CGI alone

@@ -11,7 +11,7 @@ import pytest
 
 import chat
 from administrator import Admin, ask_directly
-from front_ends import ActivatedGateway, SpawnedGateway
+from front_ends import OPENED_BY_ANOTHER
 from load import Ask, Front, open_loop
 from processes import CAN_LOOK_INSIDE, wait_until
 from scripts import answer, data, data_until, end, hang, head, pause
@@ -336,9 +336,9 @@ def test_workers_of_both_programs_may_be_killed_meanwhile(start):
     assert gateway.chat("m").status == 200
 
 
-@pytest.mark.parametrize("kind", [SpawnedGateway, ActivatedGateway])
-def test_a_socket_that_another_program_owns_is_kept(start_gateway, kind):
-    gateway = start_gateway(tree(), kind=kind, workers=2)
+@pytest.mark.parametrize("front_end", OPENED_BY_ANOTHER)
+def test_a_socket_that_another_program_owns_is_kept(start_gateway, front_end):
+    gateway = start_gateway(tree(), front_end=front_end, workers=2)
     gateway.script("m", "k1", answer(200, chat.completion()))
     gateway.script("slow", "k2", SLOW_STREAM)
     call = gateway.begin("slow", stream=True)

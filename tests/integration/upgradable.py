@@ -1,6 +1,7 @@
 """A gateway whose program can be replaced while it runs."""
 
 import fcntl
+import functools
 import os
 import signal
 import struct
@@ -46,17 +47,11 @@ def expect_whole(calls):
 
 
 class UpgradableGateway(Gateway):
-    @property
+    @functools.cached_property
     def program(self):
-        return self.folder / "llm-router"
-
-    def start_router(self):
-        if not self.program.exists():
-            build(self.program, "0.1.0")
-        super().start_router()
-
-    def _router_command(self):
-        return [str(self.program), "--listen", f"unix:{self.socket}"]
+        path = self.folder / "llm-router"
+        build(path, "0.1.0")
+        return path
 
     def upgrade(self, version, timeout=60.0, of="llm-router"):
         """To this version, until it is in charge and no worker of the one before takes requests."""

@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 from authority import Authority
-from processes import ROOT, KeptPort, Process, program
+from fastcgi import takes_connections
+from processes import ROOT, KeptPort, Process, wait_until
 
 SHIPPED = ROOT / "lighttpd"
 USER = "www-data"  # Debian's web servers run as this one, if root starts them
@@ -41,7 +42,8 @@ class WebServer:
 
     shipped = ""  # the name of the configuration
     ends_within_s = 10.0
-    starts_program = False  # for each request: then it has its environment from this server, and logs there
+    starts_instance = False  # of llm-router, and nobody else does: start_with
+    starts_programs = False  # of llm-router, one for each request, which log where this server does: start_with
 
     def __init__(self, folder, edits=()):
         self._folder = folder
@@ -59,8 +61,19 @@ class WebServer:
     def admit_to(self, path):
         """Lets the web server into a file or a folder, where it is another user."""
 
+    def router_command(self, llm_router, socket, environment):
+        """What starts llm-router, its socket and all, for who adds flags."""
+        return [llm_router, "--listen", f"unix:{socket}"]
+
+    def wait_for_router(self, process, socket):
+        """Until it has begun, or has ended."""
+
     def start(self, environment):
         """Its process. environment: the gateway's."""
+        raise NotImplementedError
+
+    def start_with(self, llm_router, flags, environment):
+        """The same, which starts llm-router itself: with these flags, and this whole environment."""
         raise NotImplementedError
 
     def close(self):
@@ -84,10 +97,44 @@ class Lighttpd(WebServer):
         return Process(["lighttpd", "-D", "-f", str(conf)], environment, self._folder / "lighttpd.log")
 
 
+class LighttpdAndSpawnFcgi(Lighttpd):
+    """Which opens the socket, and passes it as fd 0."""
+
+    def router_command(self, llm_router, socket, environment):
+        return ["spawn-fcgi", "-n", "-s", str(socket), "-M", "0660", "--", llm_router]
+
+
+class LighttpdAndSystemd(Lighttpd):
+    """Which opens the socket, and passes it with its protocol when the first caller comes."""
+
+    def router_command(self, llm_router, socket, environment):
+        socket.unlink(missing_ok=True)  # of a master that was killed, whose workers would be called
+        variables = (f"--setenv={name}" for name in environment)
+        listening = ["systemd-socket-activate", f"--listen={socket}", "--fdname=llm-router.socket"]
+        return ["env", "SYSTEMD_LOG_LEVEL=warning", *listening, *variables, llm_router]
+
+    def wait_for_router(self, process, socket):
+        wait_until(lambda: takes_connections(socket) or not process.is_running(), "systemd listens")
+
+
 class LighttpdThatStarts(Lighttpd):
     """llm-router, and ends it again."""
 
     shipped = "bin-path.conf"
+    starts_instance = True
+
+    def start_with(self, llm_router, flags, environment):
+        """Passes on what bin-path.conf does not, as its user would who wants other settings."""
+        last_flag, last_variable = "--drain-timeout-ms 2000", '"LLM_ROUTER_MASTER_KEY_FILE" )'
+        shipped = (SHIPPED / self.shipped).read_text()
+        names = [f', "{name}"' for name in environment if f'"{name}"' not in shipped]
+        self._edits = (
+            *self._edits,
+            ('include "lighttpd.conf"', f'include "{SHIPPED}/lighttpd.conf"'),
+            (last_flag, " ".join([last_flag, *flags])),
+            (last_variable, last_variable.replace(" )", f"{''.join(names)} )")),
+        )
+        return self.start(environment | {"LLM_ROUTER_PROGRAM": llm_router})
 
 
 class LighttpdOfCgi(Lighttpd):
@@ -99,7 +146,7 @@ class LighttpdOfCgi(Lighttpd):
 class LighttpdOfCgiAtMounts(LighttpdOfCgi):
     """The same where callers look for it. An instance beside it answers probes, and administrators are served."""
 
-    starts_program = True
+    starts_programs = True
 
     def __init__(self, folder, edits=()):
         name = "env.LLM_ROUTER_PROGRAM"
@@ -115,13 +162,16 @@ $HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" { fastcgi.server = ( "/" => (
         )
         super().__init__(folder, (*places, *edits))
 
-    def start(self, environment):
-        """Passes on whatever is not the default, as llm-router(8) says."""
+    def start_with(self, llm_router, flags, environment):
+        """Passes on whatever is not the default, as llm-router(8) says: of flags those that are variables, too."""
         last = '"LLM_ROUTER_MASTER_KEY_FILE" => env.LLM_ROUTER_MASTER_KEY_FILE'
+        values = zip(flags[::2], flags[1::2], strict=True)
+        settings = {f"LLM_ROUTER_{flag[2:].upper().replace('-', '_')}": value for flag, value in values}
+        environment = settings | environment
         shipped = (SHIPPED / self.shipped).read_text()
         rows = [f'"{name}" => env.{name}' for name in environment if name not in ("PATH", "PORT") and f'"{name}"' not in shipped]
         self._edits = (*self._edits, (last, ",\n    ".join([last, *rows])))
-        return super().start(environment | {"LLM_ROUTER_PROGRAM": program("llm-router")})
+        return self.start(environment | {"LLM_ROUTER_PROGRAM": llm_router})
 
 
 class ForeignServer(WebServer):
@@ -276,7 +326,12 @@ import {self.site()}
 
 
 WEB_SERVERS = {"lighttpd": Lighttpd, "nginx": Nginx, "Apache": Apache, "Caddy": Caddy}
-IN_FRONT = WEB_SERVERS | {"CGI": LighttpdOfCgiAtMounts}
+IN_FRONT = WEB_SERVERS | {
+    "spawn-fcgi": LighttpdAndSpawnFcgi,
+    "systemd": LighttpdAndSystemd,
+    "bin-path": LighttpdThatStarts,
+    "CGI": LighttpdOfCgiAtMounts,
+}
 
 # Who stands in front of every gateway whose test does not choose for itself.
 NAMED = os.environ.get("FRONT_END", "lighttpd")
