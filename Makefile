@@ -250,14 +250,14 @@ integration: packages-test programs other-layout ## through the web servers, wit
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md
 	@BUILD=$(BUILD) PORT=$(PORT) tests/integration/verification admin/VERIFICATION.md
 
-front-ends: packages-test programs other-layout ## the integration tests behind nginx, Apache, Caddy and CGI: an hour
-	@failed=; for name in nginx apache caddy cgi; do \
+front-ends: packages-test programs other-layout ## the integration tests behind each other front end that there is: an hour and a half
+	@failed=; for name in nginx apache caddy cgi spawn-fcgi systemd bin-path; do \
 		echo "Behind $$name"; \
 		BUILD=$(BUILD) SANITIZE=$(SANITIZE) FRONT_END=$$name tests/integration/run || failed="$$failed $$name"; \
 	done; \
 	[ -z "$$failed" ] || { echo "There are failures behind$$failed."; exit 1; }
 
-soak: packages-test programs ## as root: crashes under load, a million requests, 2,000 streams, with figures; front-ends: an hour and a half
+soak: packages-test programs ## as root: crashes under load, a million requests, 2,000 streams, with figures; front-ends: two hours
 	@$(PARALLEL) $(SOAK_PROGRAMS)
 	@failed=; export BUILD=$(BUILD); \
 	CHAOS_SECONDS=600 PLANE_AWAY_SECONDS=60 UPGRADE_STREAMS=500 tests/integration/run -raP \

@@ -43,6 +43,9 @@ class BareGateway(Gateway):
 class CgiGateway(Gateway):
     """Beside a running instance, whose configuration it takes."""
 
+    def __init__(self, *arguments, web_server=Lighttpd, **options):  # which is not started
+        super().__init__(*arguments, web_server=web_server, **options)
+
     @property
     def log(self):
         return self.folder / "cgi.log"

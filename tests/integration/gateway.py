@@ -80,7 +80,7 @@ class Gateway:
     @property
     def socket(self):
         """The workers'."""
-        return self.run_dir / "llm-router.sock"
+        return self.run_dir / self.front.socket_name
 
     def environment(self):
         kept = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
@@ -130,19 +130,21 @@ class Gateway:
 
     def start_web_server(self):
         if self.front.starts_instance or self.front.starts_programs:
-            self.web_server = self.front.start_with(self.program, self._flags, self._whole_environment())
+            self.web_server = self.front.start_with([*self._limit(), str(self.program)], self._flags, self._whole_environment())
         else:
             self.web_server = self.front.start(self.environment())
 
     def start_router(self):
         assert not self.front.starts_instance, "the web server alone starts it"
-        limit = [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
         self.router = Process(
-            [*limit, *self._confinement(), *self._router_command(), *self._flags],
+            [*self._limit(), *self._confinement(), *self._router_command(), *self._flags],
             self._whole_environment(),
             self.folder / "llm-router.log",
         )
         self.front.wait_for_router(self.router, self.socket)
+
+    def _limit(self):
+        return [] if self._nofile is None else ["prlimit", f"--nofile={self._nofile}:"]
 
     def _confinement(self):
         return confinement()

@@ -32,7 +32,7 @@ def body_of(size):
 def hold(gateway, size):
     """A request whose body has come but for its end."""
     params = request_params("/v1/chat/completions", size, gateway.caller_key)
-    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params)
+    call = FastCgiCall(gateway.socket, params)
     call.send_body(body_of(size)[:-1], is_end=False)
     return call
 
@@ -40,7 +40,7 @@ def hold(gateway, size):
 def announce(gateway, size, mount="/v1"):
     """The answer to a request of which no byte of the body ever comes, if there is one."""
     params = request_params(f"{mount}/chat/completions", size, gateway.caller_key)
-    return FastCgiCall(gateway.run_dir / "llm-router.sock", params, timeout=2).read_reply()
+    return FastCgiCall(gateway.socket, params, timeout=2).read_reply()
 
 
 def is_full(gateway):

@@ -178,7 +178,7 @@ def test_a_wake_up_that_died_with_a_worker_is_repaired(start_gateway, on_one_pro
         body = json.dumps(chat.request("plain")).encode()
         begun = time.monotonic()
         call = FastCgiCall(
-            gateway.run_dir / "llm-router.sock", request_params("/v1/chat/completions", len(body), gateway.caller_key)
+            gateway.socket, request_params("/v1/chat/completions", len(body), gateway.caller_key)
         )
         os.kill(first, signal.SIGKILL)
         with contextlib.suppress(BrokenPipeError):

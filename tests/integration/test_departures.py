@@ -74,7 +74,7 @@ def test_a_caller_whose_addresses_say_nothing_is_waited_for(gateway):
     body = json.dumps(chat.request("m")).encode()
     params = request_params("/v1/chat/completions", len(body), gateway.caller_key)
     params |= {"REMOTE_ADDR": "192.0.2.1", "REMOTE_PORT": "4711", "SERVER_ADDR": "127.0.0.1", "SERVER_PORT": "80"}
-    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params)
+    call = FastCgiCall(gateway.socket, params)
     call.send_body(body)
     assert call.reply().status == 200
 
@@ -86,7 +86,7 @@ def test_a_front_end_that_leaves_closes_the_upstream(gateway, is_stream, way):
     gateway.script("m", "k1", [hang()])
     body = json.dumps(chat.request("m", is_stream)).encode()
     params = request_params("/v1/chat/completions", len(body), gateway.caller_key)
-    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params)
+    call = FastCgiCall(gateway.socket, params)
     call.send_body(body)
     record = gateway.upstream.wait_record()
     left = time.monotonic()

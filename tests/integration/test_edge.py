@@ -38,7 +38,7 @@ def test_a_body_over_the_limit_is_refused(gateway, mount):
 def test_a_body_over_the_limit_is_refused_before_it_comes(gateway, mount):
     """Not a byte of the body is sent: the answer must not wait for it."""
     params = request_params(f"{mount}/chat/completions", LIMIT + 1, gateway.caller_key)
-    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params, timeout=5)
+    call = FastCgiCall(gateway.socket, params, timeout=5)
     status, headers, _ = call.read_reply()
     assert status == 413
     assert "x-request-id" in headers
@@ -54,7 +54,7 @@ def test_a_body_of_exactly_the_limit_is_served(gateway):
 
 def test_a_body_that_ends_early_is_refused(gateway):
     params = request_params("/v1/chat/completions", 100, gateway.caller_key)
-    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params, timeout=5)
+    call = FastCgiCall(gateway.socket, params, timeout=5)
     call.send_body(b'{"model":"m"}')
     status, _, body = call.read_reply()
     assert status == 400

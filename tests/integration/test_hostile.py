@@ -37,13 +37,9 @@ def start(start_gateway, workers=2, **options):
     return gateway
 
 
-def socket_of(gateway):
-    return gateway.run_dir / "llm-router.sock"
-
-
 def begin(gateway, body, timeout=ANSWER_LIMIT_S, **params):
     return FastCgiCall(
-        socket_of(gateway), request_params("/v1/chat/completions", len(body), gateway.caller_key, **params), timeout
+        gateway.socket, request_params("/v1/chat/completions", len(body), gateway.caller_key, **params), timeout
     )
 
 
@@ -75,7 +71,7 @@ def test_a_body_of_one_byte_a_second_is_taken_and_others_are_served_meanwhile(st
 def test_parameters_of_one_byte_a_second_are_taken_until_patience_ends(start_gateway):
     gateway = start(start_gateway)
     head_bytes = fastcgi.begin(request_params("/v1/chat/completions", len(BODY), gateway.caller_key))
-    slow = connect(socket_of(gateway))
+    slow = connect(gateway.socket)
     slow.sendall(head_bytes[:40])
     for at in range(40, 43):
         assert ask(gateway).status == 200
@@ -134,7 +130,7 @@ def test_nonsense_ends_its_connection_and_nothing_else(start_gateway, nonsense):
     gateway = start(start_gateway, workers=1)
     before = gateway.workers()
     for _ in range(3):
-        peer = connect(socket_of(gateway))
+        peer = connect(gateway.socket)
         peer.sendall(nonsense)
         peer.shutdown(socket.SHUT_WR)
         try:
@@ -152,7 +148,7 @@ def test_half_a_record_and_silence_are_given_up(start_gateway):
     """Every worker has such a peer; in the meantime others are told so in time."""
     gateway = start(start_gateway)
     begun = time.monotonic()
-    peers = [connect(socket_of(gateway)) for _ in range(2)]
+    peers = [connect(gateway.socket) for _ in range(2)]
     for peer in peers:
         peer.sendall(fastcgi.begin({"REQUEST_METHOD": "POST"})[:21])
     time.sleep(0.1)
@@ -222,7 +218,7 @@ def test_two_thousand_idle_connections_hold_nobody_up_for_long(start_gateway, ma
     and the processor rests although the limit of descriptors was small."""
     gateway = start(start_gateway, nofile=1024)
     begun = time.monotonic()
-    idle = [connect(socket_of(gateway)) for _ in range(2000)]
+    idle = [connect(gateway.socket) for _ in range(2000)]
     statuses = []
     used = processor_seconds(gateway.process_of("overflow"))
     while time.monotonic() - begun < PATIENCE_S + 5:
@@ -281,10 +277,11 @@ STUCK = {
 }
 
 
-@pytest.mark.parametrize("name", ["llm-router.sock", "health.sock"])
-def test_stuck_peers_of_the_overflow_process_delay_nobody_and_are_given_up(busy_gateway, name):
+@pytest.mark.parametrize("is_of_workers", [True, False], ids=["the workers' socket", "health.sock"])
+def test_stuck_peers_of_the_overflow_process_delay_nobody_and_are_given_up(busy_gateway, is_of_workers):
     gateway = busy_gateway
-    peers = [(kind, connect(gateway.run_dir / name)) for kind in STUCK for _ in range(10)]
+    path = gateway.socket if is_of_workers else gateway.run_dir / "health.sock"
+    peers = [(kind, connect(path)) for kind in STUCK for _ in range(10)]
     for kind, peer in peers:
         try:
             peer.sendall(STUCK[kind])
@@ -335,7 +332,7 @@ def test_callers_at_once_with_every_kind_of_nonsense_leave_the_gateway_whole(sta
     def annoy(sent):
         for _ in range(20):
             try:
-                peer = connect(socket_of(gateway))
+                peer = connect(gateway.socket)
                 peer.sendall(sent)
                 peer.close()
             except (BrokenPipeError, ConnectionResetError):

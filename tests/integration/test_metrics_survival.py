@@ -140,7 +140,7 @@ def test_requests_sent_are_counted_and_logged_per_status_while_workers_are_kille
     before = gateway.metrics()
     spooled = len(events_of(gateway))
     # At the socket itself: a web server may try a connection again that broke.
-    front = Front(gateway.caller_key, socket=gateway.run_dir / "llm-router.sock")
+    front = Front(gateway.caller_key, socket=gateway.socket)
     asks = [Ask("plain", "plain", weight=2), Ask("streamed", "streamed", stream=True, weight=2),
             Ask("falls back", "falls-back"), Ask("exhausted", "exhausted"), Ask("unknown", "no-such-model")]
     murderer = Murderer(gateway)

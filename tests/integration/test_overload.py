@@ -130,7 +130,7 @@ def fill_queue(gateway, count):
         connection = socket.socket(socket.AF_UNIX)
         connection.setblocking(False)
         try:
-            connection.connect(str(gateway.run_dir / "llm-router.sock"))
+            connection.connect(str(gateway.socket))
         except BlockingIOError:
             connection.close()
             break

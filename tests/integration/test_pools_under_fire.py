@@ -69,7 +69,7 @@ def seat(plane, name, capacity, seconds):
 
 
 def load(plane, name, callers, **options):
-    fronts = [Front(instance.gateway.caller_key, socket=instance.gateway.run_dir / "llm-router.sock")
+    fronts = [Front(instance.gateway.caller_key, socket=instance.gateway.socket)
               for instance in plane.instances]
     return [closed_loop(front, [Ask("speech", name, is_speech=True)], callers, **options) for front in fronts]
 

@@ -30,7 +30,7 @@ def remote(start_gateway):
 def ask(gateway, mount="/v1", **params):
     body = json.dumps(chat.request("m")).encode()
     params = request_params(f"{mount}/chat/completions", len(body), "no-key-of-ours", **params)
-    call = FastCgiCall(gateway.run_dir / "llm-router.sock", params)
+    call = FastCgiCall(gateway.socket, params)
     call.send_body(body)
     return call.read_reply()
 

@@ -36,11 +36,17 @@ def edited(path, edits):
     return text
 
 
+def escaped(text):
+    """In a string of lighttpd's configuration."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 class WebServer:
     """One in front of a gateway, whose folder this is, and for whom it chooses port and run directory.
     edits: what is another in its configuration than in what is shipped, as (text, other)."""
 
     shipped = ""  # the name of the configuration
+    socket_name = "llm-router.sock"  # of llm-router's workers, in the run directory
     ends_within_s = 10.0
     starts_instance = False  # of llm-router, and nobody else does: start_with
     starts_programs = False  # of llm-router, one for each request, which log where this server does: start_with
@@ -72,8 +78,8 @@ class WebServer:
         """Its process. environment: the gateway's."""
         raise NotImplementedError
 
-    def start_with(self, llm_router, flags, environment):
-        """The same, which starts llm-router itself: with these flags, and this whole environment."""
+    def start_with(self, command, flags, environment):
+        """The same, which starts llm-router itself: by this command, with these flags and this whole environment."""
         raise NotImplementedError
 
     def close(self):
@@ -101,7 +107,7 @@ class LighttpdAndSpawnFcgi(Lighttpd):
     """Which opens the socket, and passes it as fd 0."""
 
     def router_command(self, llm_router, socket, environment):
-        return ["spawn-fcgi", "-n", "-s", str(socket), "-M", "0660", "--", llm_router]
+        return ["spawn-fcgi", "-n", "-s", str(socket), "-M", "0660", "-b", "4096", "--", llm_router]
 
 
 class LighttpdAndSystemd(Lighttpd):
@@ -121,20 +127,23 @@ class LighttpdThatStarts(Lighttpd):
     """llm-router, and ends it again."""
 
     shipped = "bin-path.conf"
+    socket_name = "started.sock-0"  # lighttpd adds the number of the process
     starts_instance = True
 
-    def start_with(self, llm_router, flags, environment):
-        """Passes on what bin-path.conf does not, as its user would who wants other settings."""
-        last_flag, last_variable = "--drain-timeout-ms 2000", '"LLM_ROUTER_MASTER_KEY_FILE" )'
+    def start_with(self, command, flags, environment):
+        """Passes on what bin-path.conf does not, as who wants other settings would: only llm-router gets it."""
+        last_flag, copied = "--drain-timeout-ms 2000", '    "bin-copy-environment"'
         shipped = (SHIPPED / self.shipped).read_text()
-        names = [f', "{name}"' for name in environment if f'"{name}"' not in shipped]
+        more = {name: value for name, value in environment.items() if f'"{name}"' not in shipped}
+        rows = ", ".join(f'"{name}" => "{escaped(value)}"' for name, value in more.items())
         self._edits = (
             *self._edits,
             ('include "lighttpd.conf"', f'include "{SHIPPED}/lighttpd.conf"'),
             (last_flag, " ".join([last_flag, *flags])),
-            (last_variable, last_variable.replace(" )", f"{''.join(names)} )")),
+            (copied, f'    "bin-environment" => ( {rows} ),\n{copied}'),
         )
-        return self.start(environment | {"LLM_ROUTER_PROGRAM": llm_router})
+        kept = {name: value for name, value in environment.items() if name not in more} | {"PORT": environment["PORT"]}
+        return self.start(kept | {"LLM_ROUTER_PROGRAM": " ".join(command)})
 
 
 class LighttpdOfCgi(Lighttpd):
@@ -162,7 +171,7 @@ $HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" { fastcgi.server = ( "/" => (
         )
         super().__init__(folder, (*places, *edits))
 
-    def start_with(self, llm_router, flags, environment):
+    def start_with(self, command, flags, environment):
         """Passes on whatever is not the default, as llm-router(8) says: of flags those that are variables, too."""
         last = '"LLM_ROUTER_MASTER_KEY_FILE" => env.LLM_ROUTER_MASTER_KEY_FILE'
         values = zip(flags[::2], flags[1::2], strict=True)
@@ -171,7 +180,8 @@ $HTTP["url"] =~ "^/(livez|readyz|metrics|status)$" { fastcgi.server = ( "/" => (
         shipped = (SHIPPED / self.shipped).read_text()
         rows = [f'"{name}" => env.{name}' for name in environment if name not in ("PATH", "PORT") and f'"{name}"' not in shipped]
         self._edits = (*self._edits, (last, ",\n    ".join([last, *rows])))
-        return self.start(environment | {"LLM_ROUTER_PROGRAM": llm_router})
+        (program,) = command
+        return self.start(environment | {"LLM_ROUTER_PROGRAM": program})
 
 
 class ForeignServer(WebServer):
