@@ -6,6 +6,7 @@
  */
 #include "fcgi/configuration.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -95,6 +96,9 @@ static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT
     int r = configuration_compile(k->shared, values, generation, k->arena, &image, e);
     if (r != 0)
         return r;
+    /* The run directory may be another instance's by now. */
+    if (engine_is_orphaned())
+        return error_set(e, ERR_CONFLICT, "the master has died");
     telemetry_assign(&mapping->telemetry, (struct snap_root *)(void *)image.ptr);
     if ((r = snapshot_write(run_dir, image, e)) != 0)
         return r;
@@ -109,6 +113,16 @@ static int publish(struct keeper *k, const struct entry_value values[ENTRY_COUNT
     return 0;
 }
 
+/* A worker that begins could not map what is in force: somebody has removed it. */
+static bool is_file_gone(const struct keeper *k)
+{
+    uint64_t generation = atomic_load_explicit(&k->process->mapping->generation, memory_order_relaxed);
+    char path[PATH_MAX];
+    return k->has_published &&
+           snapshot_path(k->process->settings->run_dir, generation, path, sizeof(path)) == 0 &&
+           access(path, F_OK) != 0 && errno == ENOENT;
+}
+
 /* What was read becomes what is in force, or is refused. */
 static void apply(struct keeper *k, const struct entry_value values[ENTRY_COUNT], enum reload_source source)
 {
@@ -117,7 +131,7 @@ static void apply(struct keeper *k, const struct entry_value values[ENTRY_COUNT]
     struct error e;
     int r = 0;
 
-    if (source == RELOAD_SIGNAL || k->is_retrying || !is_in_force(k, values)) {
+    if (source == RELOAD_SIGNAL || k->is_retrying || !is_in_force(k, values) || is_file_gone(k)) {
         r = publish(k, values, source, &e);
         if (r == 0) {
             telemetry_add(telemetry, METRIC_CONFIG_RELOAD, source, 1);
@@ -169,7 +183,8 @@ static void look(struct keeper *k, enum reload_source source)
     int r = store_stamp(k->store, &stamp, &e);
     if (r != 0)
         k->has_stamp = false;
-    if (r == 0 && k->has_stamp && stamp == k->stamp && source != RELOAD_SIGNAL && !k->is_retrying)
+    if (r == 0 && k->has_stamp && stamp == k->stamp && source != RELOAD_SIGNAL && !k->is_retrying &&
+        !is_file_gone(k))
         return;
     if (r == 0)
         r = read_store(k, stamp, values, &source, &e);

@@ -68,8 +68,9 @@ void router_refresh(struct router_worker *worker)
     if (r == 0)
         r = snapshot_map(path, &next, &e);
     if (r != 0) {
-        /* Already replaced by a newer one: the next request will see that. */
-        if (r != ERR_NOT_FOUND)
+        /* If it was replaced by a newer one, the next request will see that. */
+        if (r != ERR_NOT_FOUND ||
+            generation == atomic_load_explicit(&mapping->generation, memory_order_acquire))
             log_line(LOG_ERROR, "snapshot_unusable", "generation %llu: %s", (unsigned long long)generation,
                      e.text);
         return;

@@ -14,11 +14,25 @@
 #include "core/log/log.h"
 
 static volatile sig_atomic_t stopping, leaving, hung_up;
+static pid_t master;
+static const struct listener *held[2];
+
+static void begin_to_stop(void)
+{
+    int cause = errno;
+
+    stopping = 1;
+    for (size_t i = 0; i < 2 && engine_is_orphaned(); i++) {
+        if (held[i] != NULL)
+            listener_shut(held[i]);
+    }
+    errno = cause;
+}
 
 static void note_stop(int signal)
 {
     (void)signal;
-    stopping = 1;
+    begin_to_stop();
 }
 
 static void note_leave(int signal)
@@ -41,6 +55,11 @@ static void end_at_once(int signal)
 bool engine_is_stopping(void)
 {
     return stopping != 0;
+}
+
+bool engine_is_orphaned(void)
+{
+    return getppid() != master;
 }
 
 bool engine_take_hangup(void)
@@ -75,19 +94,17 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-void child_withdraw_orphaned(const struct engine_process *process, const struct listener *listener)
-{
-    if (getppid() != process->master)
-        listener_withdraw(listener);
-}
-
-void child_begin(struct engine_process *process)
+void child_begin(struct engine_process *process, const struct listener *listener,
+                 const struct listener *health)
 {
     sigset_t blocked;
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != process->master)
+    master = process->master;
+    if (engine_is_orphaned())
         _exit(0); /* it died before the line above */
+    held[0] = listener;
+    held[1] = health;
     handle(SIGTERM, note_stop);
     handle(SIGHUP, note_hangup);
     handle(SIGUSR1, note_leave);
@@ -183,7 +200,7 @@ static void idle_wait(const struct idle_wait *idle)
             continue;
         while (read(idle->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             if (info.ssi_signo == SIGTERM)
-                stopping = 1;
+                begin_to_stop();
             else if (info.ssi_signo == SIGUSR1)
                 leaving = 1;
             else
@@ -204,10 +221,8 @@ static void serve_until_stopped(const struct engine_program *program, struct eng
         if (is_called && program->refresh != NULL)
             program->refresh(process);
         idle_wait(idle);
-        if (stopping)
-            child_withdraw_orphaned(process, listener);
         /* One that is told to stop still takes what waits at a socket file of ours, which
-         * the master has removed: until there is nothing. At any other socket new ones
+         * is shut: until there is nothing. At any other socket new ones
          * could come for ever, and they are the successor's; and so are those of one that is
          * told to leave. */
         if (leaving || (stopping && listener->path[0] == '\0'))

@@ -66,19 +66,20 @@ static _Noreturn void child_main(struct master *m, const struct child *child, pi
         close(m->need);
     environment_close_kept();
     child_log_attach(&m->child_log);
-    child_begin(&process);
-    /* Who waits at a socket learns that nobody will answer when the last holder of it closes. */
+    /* Who waits at a socket that is not ours to shut learns that nobody will answer when its last holder
+     * closes it. */
     bool has_health = child->role != NULL && child->role->has_listeners;
+    bool has_listener = has_health || child->role == NULL;
+    bool can_shut = has_listener || listener_is_ours(&m->listener);
     if (!has_health && m->health.fd >= 0)
         close(m->health.fd);
+    if (!can_shut)
+        close(m->listener.fd);
+    child_begin(&process, can_shut ? &m->listener : NULL, has_health ? &m->health : NULL);
     if (child->role == NULL)
         exit(worker_run(m->program, &process, &m->listener));
-    if (child->role->has_listeners) {
-        process.listener = &m->listener;
-        process.health = &m->health;
-    } else {
-        close(m->listener.fd);
-    }
+    process.listener = has_listener ? &m->listener : NULL;
+    process.health = has_health ? &m->health : NULL;
     exit(child->role->run(&process));
 }
 

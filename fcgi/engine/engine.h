@@ -56,7 +56,7 @@ struct engine_process {
 /* An auxiliary process: one job, started again when it ends. */
 struct engine_role {
     const char *name;                           /* "keeper" */
-    int (*run)(struct engine_process *process); /* returns when engine_is_stopping(); its exit code */
+    int (*run)(struct engine_process *process); /* returns after engine_is_stopping(); its exit code */
     bool has_listeners;                         /* process->listener and ->health are open in it */
     bool follows_hangups;                       /* and says so in mapping->keeper.followed_us */
 };
@@ -121,6 +121,9 @@ void engine_tell_need(const struct engine_process *process);
 
 /* In a child: SIGTERM has come. */
 bool engine_is_stopping(void);
+
+/* In a child: the master has died, and there may be another already. */
+bool engine_is_orphaned(void);
 
 /* In a child: SIGHUP has come since the last call. */
 bool engine_take_hangup(void);

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,14 +49,22 @@ static bool is_answered(const struct sockaddr_un *address)
     return answered;
 }
 
+static int check_unix(const char *path, struct error *e)
+{
+    const size_t bytes = sizeof(((struct sockaddr_un *)NULL)->sun_path);
+
+    if (strlen(path) >= bytes || path[0] != '/')
+        return error_set(e, ERR_FORMAT, "\"%s\" is not an absolute path of less than %zu bytes", path, bytes);
+    return 0;
+}
+
 static int open_unix(const char *path, struct listener *out, struct error *e)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int result;
+    int result = check_unix(path, e);
 
-    if (strlen(path) >= sizeof(address.sun_path) || path[0] != '/')
-        return error_set(e, ERR_FORMAT, "\"%s\" is not an absolute path of less than %zu bytes", path,
-                         sizeof(address.sun_path));
+    if (result != 0)
+        return result;
     memcpy(address.sun_path, path, strlen(path) + 1);
     if (is_answered(&address))
         return error_set(e, ERR_CONFLICT, "another process listens on %s", path);
@@ -105,19 +114,37 @@ static int split(const char *text, char host[64], char port[8], struct error *e)
     return 0;
 }
 
-static int open_tcp(const char *text, struct listener *out, struct error *e)
+/* *address is the caller's to free. */
+static int read_tcp(const char *text, struct addrinfo **address, struct error *e)
 {
     struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
                               .ai_socktype = SOCK_STREAM };
-    struct addrinfo *address;
     char host[64], port[8];
-    int on = 1;
 
     int result = split(text, host, port, e);
+    if (result == 0 && getaddrinfo(host, port, &hints, address) != 0)
+        result = error_set(e, ERR_FORMAT, "\"%s\" is not a numeric HOST:PORT", text);
+    return result;
+}
+
+static int check_tcp(const char *text, struct error *e)
+{
+    struct addrinfo *address;
+
+    int result = read_tcp(text, &address, e);
+    if (result == 0)
+        freeaddrinfo(address);
+    return result;
+}
+
+static int open_tcp(const char *text, struct listener *out, struct error *e)
+{
+    struct addrinfo *address;
+    int on = 1;
+
+    int result = read_tcp(text, &address, e);
     if (result != 0)
         return result;
-    if (getaddrinfo(host, port, &hints, &address) != 0)
-        return error_set(e, ERR_FORMAT, "\"%s\" is not a numeric HOST:PORT", text);
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         result = error_set(e, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
@@ -205,19 +232,49 @@ static void send_at_once(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+/* By what an address begins with. */
+static const struct kind {
+    const char *name;
+    int (*check)(const char *rest, struct error *e);
+    int (*open)(const char *rest, struct listener *out, struct error *e);
+} kinds[] = {
+    { "unix:", check_unix, open_unix },
+    { "tcp:", check_tcp, open_tcp },
+};
+
+/* NULL: none, which is an error. */
+static const struct kind *kind_of(const char *address, const char **rest, struct error *e)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t len = strlen(kinds[i].name);
+        if (strncmp(address, kinds[i].name, len) == 0) {
+            *rest = address + len;
+            return &kinds[i];
+        }
+    }
+    error_set(e, ERR_FORMAT, "\"%s\" is neither unix:/path nor tcp:HOST:PORT", address);
+    return NULL;
+}
+
+int listener_check(const char *address, struct error *e)
+{
+    const char *rest;
+    const struct kind *kind = kind_of(address, &rest, e);
+    return kind == NULL ? ERR_FORMAT : kind->check(rest, e);
+}
+
+static int open_at(const char *address, struct listener *out, struct error *e)
+{
+    const char *rest;
+    const struct kind *kind = kind_of(address, &rest, e);
+    return kind == NULL ? ERR_FORMAT : kind->open(rest, out, e);
+}
+
 int listener_open(const char *address, struct listener *out, struct error *e)
 {
     struct listener opened = { .fd = -1 };
-    int result;
 
-    if (address == NULL)
-        result = inherit(&opened, e);
-    else if (strncmp(address, "unix:", 5) == 0)
-        result = open_unix(address + 5, &opened, e);
-    else if (strncmp(address, "tcp:", 4) == 0)
-        result = open_tcp(address + 4, &opened, e);
-    else
-        result = error_set(e, ERR_FORMAT, "\"%s\" is neither unix:/path nor tcp:HOST:PORT", address);
+    int result = address == NULL ? inherit(&opened, e) : open_at(address, &opened, e);
     if (result == 0 && opened.is_tcp)
         send_at_once(opened.fd);
     if (result == 0)
@@ -238,29 +295,31 @@ int listener_accept(const struct listener *listener, int flags, bool *is_told)
     return fd;
 }
 
-/* As long as the socket is open, its inode's number is given to no other. */
-static bool is_path_ours(const struct listener *listener)
+bool listener_is_ours(const struct listener *listener)
 {
-    struct stat st;
-    return lstat(listener->path, &st) == 0 && st.st_ino == listener->inode;
+    return listener->path[0] != '\0' || listener->is_own_tcp;
 }
 
-void listener_withdraw(const struct listener *listener)
+void listener_shut(const struct listener *listener)
 {
-    if (listener->path[0] != '\0' && is_path_ours(listener))
-        unlink(listener->path);
-    if (listener->is_own_tcp)
+    if (listener_is_ours(listener))
         shutdown(listener->fd, SHUT_RD);
 }
 
-bool listener_is_withdrawn(const struct listener *listener)
+bool listener_is_shut(const struct listener *listener)
 {
-    return listener->path[0] != '\0' && !is_path_ours(listener);
+    struct pollfd p = { .fd = listener->fd, .events = POLLRDHUP };
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLRDHUP) != 0;
 }
 
 void listener_close(struct listener *listener)
 {
-    listener_withdraw(listener);
+    struct stat st;
+
+    /* As long as the socket is open, its inode's number is given to no other. */
+    if (listener->path[0] != '\0' && lstat(listener->path, &st) == 0 && st.st_ino == listener->inode)
+        unlink(listener->path);
+    listener_shut(listener);
     if (listener->fd >= 0)
         close(listener->fd);
     *listener = (struct listener){ .fd = -1 };

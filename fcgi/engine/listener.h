@@ -27,20 +27,27 @@ enum { LISTENER_BACKLOG = 4096 }; /* the kernel cuts it to net.core.somaxconn */
  */
 int listener_open(const char *address, struct listener *out, struct error *e);
 
+/* Whether an address means something: ERR_FORMAT. Opens nothing, and does not look who listens there. */
+int listener_check(const char *address, struct error *e);
+
 /* accept4(2) with SOCK_CLOEXEC and these flags. That descriptors or memory are used up, the
  * system's if not ours, the log says once: *is_told is false at first, and again when one has been
  * accepted. After fork. */
 int listener_accept(const struct listener *listener, int flags, bool *is_told);
 
-/* Nobody new comes to a socket of ours: the path is removed if it is still ours, and who waits
- * behind it can still be accepted. A TCP socket ends for all who hold it: nothing else keeps new
- * callers away from a port, and who waits there is turned away. */
-void listener_withdraw(const struct listener *listener);
+/* Whether we made it. One that was passed to us is the matter of who did. */
+bool listener_is_ours(const struct listener *listener);
 
-/* Whether that has been done, by whichever process, to a socket file of ours. */
-bool listener_is_withdrawn(const struct listener *listener);
+/* Nobody new is let in at a socket of ours, whichever process holds it: a connect is refused. Who waits
+ * at a unix socket can still be accepted; at TCP nothing else keeps new callers away from a port, and
+ * who waits there is turned away. Leaves one that is not ours as it is. Safe in a signal handler. */
+void listener_shut(const struct listener *listener);
 
-/* Withdraws it and closes the socket. */
+/* Whether that has been done, by whichever process. */
+bool listener_is_shut(const struct listener *listener);
+
+/* Shuts and closes it, and removes the path if it is still ours. In the master: nobody else may make
+ * another at the same path meanwhile. */
 void listener_close(struct listener *listener);
 
 #endif

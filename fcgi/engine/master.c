@@ -274,6 +274,12 @@ static void ignore_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+static int check_addresses(const struct engine_settings *settings, struct error *e)
+{
+    int r = settings->listen == NULL ? 0 : listener_check(settings->listen, e);
+    return r != 0 || settings->health == NULL ? r : listener_check(settings->health, e);
+}
+
 int engine_check(const struct engine_program *program, const struct engine_settings *settings)
 {
     struct engine_process process = { .settings = settings };
@@ -284,6 +290,8 @@ int engine_check(const struct engine_program *program, const struct engine_setti
     log_init(program->name);
     ignore_signals();
     int r = memory_keep_secret(&e);
+    if (r == 0)
+        r = check_addresses(settings, &e);
     if (r == 0 && file >= 0)
         r = handover_read(file, program->name, &handover, &e);
     if (r == 0 && handover.secrets >= 0)

@@ -13,7 +13,6 @@
 #include "core/base/arena.h"
 #include "core/base/clock.h"
 #include "core/log/log.h"
-#include "fcgi/engine/child.h"
 #include "fcgi/engine/queue.h"
 #include "fcgi/engine/record.h"
 #include "fcgi/engine/shedding.h"
@@ -164,14 +163,18 @@ static void rest_health(struct overflow *o, bool is_resting)
 
 static void accept_health(struct overflow *o)
 {
+    bool is_in_vain = true;
     int fd;
     while ((fd = listener_accept(o->process->health, SOCK_NONBLOCK, &o->is_told)) >= 0) {
+        is_in_vain = false;
         if (o->n_peers < o->peers_max)
             add_peer(o, fd, true);
         else
             close(fd); /* left where it is, it would not let us sleep */
     }
-    if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+    /* One that is shut is readable for ever, and as long as we do not sleep no signal is let in. */
+    if ((errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) ||
+        (is_in_vain && listener_is_shut(o->process->health)))
         rest_health(o, true);
 }
 
@@ -253,7 +256,7 @@ static void tick(struct overflow *o)
         return;
     end_late_peers(o);
     rest_health(o, false);
-    if (engine_is_stopping() && !listener_is_withdrawn(o->process->listener))
+    if (engine_is_stopping() && !listener_is_shut(o->process->listener))
         return; /* who waits is the successor's */
     uint64_t accepted = atomic_load_explicit(&mapping->accepted, memory_order_relaxed);
     /* From where the histogram is, so that no death of this process loses or doubles one. */
@@ -319,22 +322,19 @@ static int prepare(struct overflow *o, struct error *e)
     return o->voice->init(o->process, e);
 }
 
-/* Whether who came before the socket was withdrawn is still waiting: no successor will know of him,
- * and the workers may all have long requests in hand. */
-static bool has_last_callers(const struct overflow *o)
+/* Whether who came before the socket was shut is still waiting: no successor will know of him, and the
+ * workers may all have long requests in hand. Where the kernel does not count them, it is left to those. */
+static bool has_last_callers(struct overflow *o)
 {
-    const struct listener *listener = o->process->listener;
-    return listener_is_withdrawn(listener) && is_somebody_waiting(o);
+    uint32_t waiting = 0;
+    return listener_is_shut(o->process->listener) && o->has_meter &&
+           queue_meter_read(&o->meter, &waiting) == 0 && waiting > 0;
 }
 
 /* Told to stop, it goes on until nobody is owed an answer. */
-static bool must_go_on(const struct overflow *o)
+static bool must_go_on(struct overflow *o)
 {
-    if (!engine_is_stopping())
-        return true;
-    child_withdraw_orphaned(o->process, o->process->listener);
-    child_withdraw_orphaned(o->process, o->process->health);
-    return o->peers != NULL || has_last_callers(o);
+    return !engine_is_stopping() || o->peers != NULL || has_last_callers(o);
 }
 
 int overflow_run(const struct overflow_voice *voice, struct engine_process *process)

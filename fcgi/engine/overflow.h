@@ -23,7 +23,8 @@ struct overflow_voice {
                    struct buf *cgi);
 };
 
-/* For a role with listeners: runs until engine_is_stopping(). Its exit code. */
+/* For a role with listeners: runs until engine_is_stopping(), and nobody waits whom no successor would
+ * serve. Its exit code. */
 int overflow_run(const struct overflow_voice *voice, struct engine_process *process);
 
 #endif

@@ -9,6 +9,7 @@ import time
 import pytest
 
 import chat
+from fastcgi import takes_connections
 from processes import wait_until
 from scripts import answer, data, end, hang, head, pause, until
 from tree import Tree, hostile, model
@@ -153,12 +154,27 @@ def test_nobody_waits_for_the_last_stream_of_who_has_ended(start_gateway, is_ove
     gateway.router.signal(number)
     reply = waiting.reply()
     assert reply.status == 503 and reply.headers["retry-after"] == "1", reply
-    wait_until(lambda: not gateway.socket.exists(), "nobody else is let in")
+    wait_until(lambda: not takes_connections(gateway.socket), "nobody else is let in")
     assert gateway.chat("m").status >= 500
     is_over.set()
     reply = call.reply()
     assert reply.is_whole and reply.body.endswith(chat.DONE.encode())
     gateway.router.wait()
+    wait_until(gateway.router.group_is_empty, "all have ended")
+
+
+def test_nobody_is_let_in_behind_a_master_that_was_killed_with_its_overflow_process(start_gateway, is_over):
+    gateway = start_gateway(tree(), workers=1)
+    gateway.script("m", "k1", [head(), data(chat.HELLO), until(is_over), data(chat.FINISH), data(chat.DONE), end()])
+    call = gateway.begin("m", stream=True)
+    call.read_until("Hello")
+    os.kill(gateway.process_of("overflow"), signal.SIGKILL)
+    gateway.router.signal(signal.SIGKILL)
+    gateway.router.wait()
+    wait_until(lambda: not takes_connections(gateway.socket), "nobody is let in")
+    assert gateway.chat("m").status >= 500
+    is_over.set()
+    assert call.reply().is_whole
     wait_until(gateway.router.group_is_empty, "all have ended")
 
 

@@ -118,6 +118,8 @@ START_TEST(readiness_is_what_the_mode_asks_for)
 
     if (row->has_worker)
         start_worker(2, 100, STAGE_STREAMING);
+    mapping->workers[2].generation =
+        row->generation > 0 ? row->generation - 1 : 0; /* another one has come since */
     look(row->is_store_ok, row->ago_ms);
     mapping->keeper.has_database = row->database != NO;
     mapping->keeper.is_database_ok = row->database == THERE;
@@ -129,6 +131,18 @@ START_TEST(readiness_is_what_the_mode_asks_for)
                   is_ready ? "ready" : "not ready");
     ck_assert_str_eq(text(), quoted(arena_printf(arena, "{'status':'%s','checks':{%s}}",
                                                  expected ? "ready" : "not_ready", row->checks)));
+}
+END_TEST
+
+/* As when it could not map what is in force. */
+START_TEST(workers_without_any_configuration_do_not_make_it_ready)
+{
+    mapping->generation = 3;
+    start_worker(2, 100, STAGE_IDLE);
+    look(true, 10);
+    ck_assert(!health_write_ready(mapping, false, &out));
+    mapping->is_resting = 1; /* none is there, and the next one will have it */
+    ck_assert(health_write_ready(mapping, false, &out));
 }
 END_TEST
 
@@ -412,6 +426,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, who_answers_is_live);
     tcase_add_loop_test(tcase, readiness_is_what_the_mode_asks_for, 0, 2 * N_READY);
+    tcase_add_test(tcase, workers_without_any_configuration_do_not_make_it_ready);
     tcase_add_test(tcase, what_the_mapping_counts_is_in_the_metrics);
     tcase_add_test(tcase, stages_and_sources_are_called_as_in_the_metrics);
     tcase_add_test(tcase, workers_are_counted_by_stage);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +32,8 @@ static struct shared {
     _Atomic int changes;             /* reads during which the tree changes and news comes */
     _Atomic bool is_down, is_broken; /* no call is answered; the tree in it is not valid */
     _Atomic bool has_database;
+    _Atomic bool is_held; /* a read does not return */
+    _Atomic pid_t keeper;
     _Atomic int reads, reports;
     _Atomic unsigned reported_current;
     char reported[64]; /* version, source */
@@ -43,6 +46,12 @@ static int alarm_fd; /* readable: there is something to hear */
 static pid_t keeper;
 
 /* --- the store ------------------------------------------------------------------- */
+
+static void sleep_ms(unsigned ms)
+{
+    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+    nanosleep(&t, NULL);
+}
 
 static int answer(struct error *e)
 {
@@ -60,6 +69,8 @@ static int get_all(struct store *store, const char *const *keys, size_t n, struc
 {
     (void)store;
     script->reads++;
+    while (script->is_held)
+        sleep_ms(2);
     for (size_t i = 0; i < n; i++) {
         unsigned version = strcmp(keys[i], "LLM_ROUTER_CONFIG") == 0 ? script->version
                            : strcmp(keys[i], "CALLER_KEYS") == 0     ? script->callers
@@ -151,11 +162,13 @@ static void start(void)
     struct store store = { .ops = &ops };
 
     keeper = fork();
-    if (keeper != 0)
+    if (keeper != 0) {
+        script->keeper = keeper;
         return;
+    }
     int log = open(arena_printf(arena, "%s/log", dir), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(log, STDERR_FILENO);
-    child_begin(&process);
+    child_begin(&process, NULL, NULL);
     keeper_serve(&process, &shared, &store);
     _exit(0);
 }
@@ -171,12 +184,6 @@ static void tear_down(void)
     close(alarm_fd);
     ck_assert_int_eq(system(arena_printf(arena, "rm -rf %s", dir)), 0);
     arena_free(arena);
-}
-
-static void sleep_ms(unsigned ms)
-{
-    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
-    nanosleep(&t, NULL);
 }
 
 /* What is in force: its version, "" for none. */
@@ -452,6 +459,51 @@ START_TEST(a_store_without_rows_is_not_asked_for_them)
 }
 END_TEST
 
+static const char *snapshot(uint64_t generation)
+{
+    return arena_printf(arena, "%s/snapshot.%llu", dir, (unsigned long long)generation);
+}
+
+START_TEST(a_file_that_somebody_has_removed_is_written_again)
+{
+    start();
+    expect_generation(1, "v1", 2000);
+    ck_assert_int_eq(unlink(snapshot(1)), 0);
+    expect_generation(2, "v1", 5000);
+    ck_assert_int_eq(access(snapshot(2), F_OK), 0);
+    wait_for_a_look();
+    ck_assert_uint_eq(mapping->generation, 2);
+}
+END_TEST
+
+/* The run directory may be another instance's when it is back from the store. */
+START_TEST(a_keeper_whose_master_has_died_meanwhile_publishes_nothing)
+{
+    int status;
+
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t master = fork();
+    if (master == 0) {
+        start();
+        pause();
+    }
+    expect_generation(1, "v1", 2000);
+    script->is_held = true;
+    script->version = 2;
+    ring(STORE_NEWS_PUBSUB);
+    while (script->reads < 2)
+        sleep_ms(2);
+    kill(master, SIGKILL);
+    ck_assert_int_eq(waitpid(master, &status, 0), master);
+    script->is_held = false;
+    ck_assert_int_eq(waitpid(script->keeper, &status, 0), script->keeper);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(mapping->generation, 1);
+    ck_assert_int_eq(access(snapshot(1), F_OK), 0);
+    ck_assert_int_eq(access(snapshot(2), F_OK), -1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("keeper");
@@ -473,6 +525,8 @@ int main(void)
     tcase_add_test(tests, a_refused_configuration_is_told_once_and_forgotten_with_the_next);
     tcase_add_test(tests, the_instance_reports_what_is_in_force_when_that_changes_and_every_five_seconds);
     tcase_add_test(tests, a_store_without_rows_is_not_asked_for_them);
+    tcase_add_test(tests, a_file_that_somebody_has_removed_is_written_again);
+    tcase_add_test(tests, a_keeper_whose_master_has_died_meanwhile_publishes_nothing);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -363,6 +363,61 @@ static const char *const malformed[] = {
 START_TEST(an_address_of_another_form_is_refused)
 {
     expect_refused(malformed[_i], ERR_FORMAT);
+    ck_assert_int_eq(listener_check(malformed[_i], &e), ERR_FORMAT);
+}
+END_TEST
+
+START_TEST(an_address_is_checked_without_a_look_at_who_has_it)
+{
+    open_at("tcp:127.0.0.1:0");
+    const char *taken = arena_printf(arena, "tcp:127.0.0.1:%d", ntohs(port_of(listener.fd)));
+    ck_assert_int_eq(listener_check(taken, &e), 0);
+    ck_assert_int_eq(listener_check("unix:/nonexistent/s.sock", &e), 0);
+    listener_close(&listener);
+}
+END_TEST
+
+static bool is_refused_at(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    strcpy(address.sun_path, path);
+    bool refused = connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == ECONNREFUSED;
+    close(fd);
+    return refused;
+}
+
+START_TEST(behind_a_socket_that_is_shut_only_those_who_wait_are_accepted)
+{
+    open_at(arena_printf(arena, "unix:%s/s.sock", dir));
+    ck_assert(!listener_is_shut(&listener));
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strcpy(address.sun_path, listener.path);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
+    listener_shut(&listener);
+    ck_assert(listener_is_shut(&listener));
+    ck_assert(is_refused_at(listener.path));
+    bool is_told = false;
+    int server = listener_accept(&listener, 0, &is_told);
+    ck_assert_int_ge(server, 0);
+    ck_assert_int_lt(listener_accept(&listener, 0, &is_told), 0);
+    close(server);
+    close(client);
+    listener_close(&listener);
+}
+END_TEST
+
+START_TEST(a_socket_of_somebody_else_is_not_shut)
+{
+    int theirs = bind_unix(true);
+    ck_assert_int_eq(dup2(theirs, STDIN_FILENO), STDIN_FILENO);
+    open_at(NULL);
+    ck_assert(!listener_is_ours(&listener));
+    listener_shut(&listener);
+    ck_assert(!listener_is_shut(&listener));
+    listener_close(&listener);
+    close(theirs);
 }
 END_TEST
 
@@ -543,6 +598,9 @@ int main(void)
     tcase_add_test(tcase, a_port_just_left_can_be_taken_again);
     tcase_add_loop_test(tcase, an_address_of_another_form_is_refused, 0,
                         sizeof(malformed) / sizeof(malformed[0]));
+    tcase_add_test(tcase, an_address_is_checked_without_a_look_at_who_has_it);
+    tcase_add_test(tcase, behind_a_socket_that_is_shut_only_those_who_wait_are_accepted);
+    tcase_add_test(tcase, a_socket_of_somebody_else_is_not_shut);
     tcase_add_test(tcase, a_listening_socket_as_fd_0_is_used);
     tcase_add_test(tcase, an_inherited_tcp_socket_is_known_as_one);
     tcase_add_loop_test(tcase, without_an_address_and_a_listening_fd_0_there_is_nothing_to_listen_on, 0,

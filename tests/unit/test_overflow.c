@@ -130,7 +130,7 @@ static void start_with(rlim_t descriptors)
         _exit(99);
     if (descriptors > 0 && setrlimit(RLIMIT_NOFILE, &(struct rlimit){ descriptors, descriptors }) != 0)
         _exit(98);
-    child_begin(&process);
+    child_begin(&process, &listener, &health);
     _exit(overflow_run(&voice, &process));
 }
 
