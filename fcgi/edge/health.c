@@ -34,24 +34,19 @@ static void add_check(struct checks *checks, const char *name, bool is_ok)
     checks->items[checks->n++] = (struct check){ name, is_ok };
 }
 
-/* Where workers come on demand, none need be there. */
-static bool has_workers(const struct mapping *mapping)
+/* Some have a configuration, be it one that has just been replaced: all that have the next may have a request
+ * in hand. Before there is any, those without count. Where workers come on demand, none need be there. */
+static bool can_serve(const struct mapping *mapping)
 {
-    return scoreboard_alive(mapping) > 0 || load_flag(&mapping->is_resting) != 0;
-}
+    bool is_configured = load(&mapping->generation) != 0;
 
-/* Some configuration, be it one that has just been replaced: all that have it may have a request in hand. */
-static bool is_configured(const struct mapping *mapping)
-{
-    if (load(&mapping->generation) == 0)
-        return false;
     if (load_flag(&mapping->is_resting) != 0)
         return true;
-    for (unsigned i = 0; i < mapping->n_records; i++) {
+    for (unsigned i = 0; is_configured && i < mapping->n_records; i++) {
         if (load(&mapping->workers[i].generation) != 0)
             return true;
     }
-    return false;
+    return !is_configured && scoreboard_alive(mapping) > 0;
 }
 
 static struct checks make_checks(const struct mapping *mapping)
@@ -65,7 +60,7 @@ static struct checks make_checks(const struct mapping *mapping)
         add_check(&checks, "db", is_fresh && load_flag(&view->is_database_ok) != 0);
     if (load_flag(&view->has_redis) != 0)
         add_check(&checks, "redis", is_fresh && load_flag(&view->is_redis_ok) != 0);
-    add_check(&checks, "workers", has_workers(mapping));
+    add_check(&checks, "workers", can_serve(mapping));
     return checks;
 }
 
@@ -97,7 +92,8 @@ void health_write_live(struct buf *out)
 bool health_write_ready(const struct mapping *mapping, bool is_strict, struct buf *out)
 {
     struct checks checks = make_checks(mapping);
-    bool is_ready = is_strict ? is_every_check_ok(&checks) : has_workers(mapping) && is_configured(mapping);
+    bool has_something = can_serve(mapping) && load(&mapping->generation) != 0;
+    bool is_ready = is_strict ? is_every_check_ok(&checks) : has_something;
     struct json_writer w;
 
     jw_init(&w, out);

@@ -116,10 +116,10 @@ START_TEST(readiness_is_what_the_mode_asks_for)
     bool is_strict = _i % 2 == 0;
     bool expected = is_strict ? row->is_strict : row->is_serving;
 
-    if (row->has_worker)
+    if (row->has_worker) {
         start_worker(2, 100, STAGE_STREAMING);
-    mapping->workers[2].generation =
-        row->generation > 0 ? row->generation - 1 : 0; /* another one has come since */
+        mapping->workers[2].generation = row->generation > 0 ? 2 : 0; /* another one has come since */
+    }
     look(row->is_store_ok, row->ago_ms);
     mapping->keeper.has_database = row->database != NO;
     mapping->keeper.is_database_ok = row->database == THERE;
@@ -141,6 +141,7 @@ START_TEST(workers_without_any_configuration_do_not_make_it_ready)
     start_worker(2, 100, STAGE_IDLE);
     look(true, 10);
     ck_assert(!health_write_ready(mapping, false, &out));
+    ck_assert(!health_write_ready(mapping, true, &out));
     mapping->is_resting = 1; /* none is there, and the next one will have it */
     ck_assert(health_write_ready(mapping, false, &out));
 }
