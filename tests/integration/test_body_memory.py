@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -10,7 +11,7 @@ from errors import assert_error
 from fastcgi import FastCgiCall, request_params
 from gateway import MOUNTS
 from processes import wait_until
-from scripts import answer
+from scripts import answer, hang, until
 from tree import Tree, hostile, model
 
 LIMIT = 1_000_000
@@ -19,13 +20,14 @@ FLAGS = ["--max-body-bytes", str(LIMIT), "--body-memory-bytes", str(LIMIT)]
 
 @pytest.fixture
 def gateway(start_gateway):
-    gateway = start_gateway(Tree(model("m", hostile("a", "k1"))), workers=4, flags=FLAGS)
+    raced = model("raced", hostile("a", "k1"), hostile("b", "k2"), hedgeAfterMs=100)
+    gateway = start_gateway(Tree(model("m", hostile("a", "k1")), raced), workers=4, flags=FLAGS)
     gateway.script("m", "k1", answer(200, chat.completion()))
     return gateway
 
 
-def body_of(size):
-    frame = b'{"model":"m","x":""}'
+def body_of(size, name="m"):
+    frame = b'{"model":"%s","x":""}' % name.encode()
     return frame[:-2] + b"x" * (size - len(frame)) + frame[-2:]
 
 
@@ -87,3 +89,25 @@ def test_every_way_to_end_gives_the_memory_back(gateway):
         body = frame % (b"x" * 900_000)
         wait_until(lambda body=body: gateway.post(body).status in (400, 404), "there is memory for it", 3)
         wait_until(lambda: gateway.post(body_of(LIMIT)).status == 200, "there is memory again", 3)
+
+
+@pytest.mark.parametrize("ending", ["an answer", "the caller leaves", "the worker is killed"])
+def test_a_body_that_two_upstreams_are_sent_is_reserved_once_and_given_back(gateway, ending):
+    """Side by side: hedgeAfterMs."""
+    has_begun = threading.Event()
+    gateway.script("raced", "k1", [hang()])
+    gateway.script("raced", "k2", [until(has_begun), *answer(200, chat.completion())])
+    call = gateway.call("POST", "/v1/chat/completions", body_of(600_000, "raced"))
+    gateway.upstream.wait_record(2, timeout=15)
+    assert [len(record.body) for record in gateway.upstream.records] == [600_000] * 2
+    assert gateway.post(body_of(350_000)).status == 200, "there is memory beside it"
+    assert gateway.post(body_of(450_000)).status == 503, "and not more"
+    if ending == "an answer":
+        has_begun.set()
+        assert call.reply().status == 200
+    elif ending == "the caller leaves":
+        call.close()
+    else:
+        (worker,) = [worker["pid"] for worker in gateway.status()["workers"] if worker["stage"] == "waiting"]
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: gateway.post(body_of(LIMIT)).status == 200, "there is memory again")

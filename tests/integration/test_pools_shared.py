@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,11 +22,12 @@ from pools import (
     tried,
 )
 from processes import wait_until
-from scripts import answer, hang
+from scripts import answer, hang, until
 from tree import Tree, hostile, model
 
 WORKERS = 32
 LEASE_S = 10
+GIVEN_BACK_S = 5  # a lease that is renewed has more left
 SLACK_S = 5
 ALONE = "airi_gen_ai_gateway_pools_alone_total"
 READ_ERRORS = 'airi_observability_read_errors_total{metric="airi.gen_ai.gateway.pool.inflight"}'
@@ -131,6 +133,77 @@ def lapses_in_ms(plane, name, upstream):
     (_, lapses_at) = plane.redis.command("ZRANGE", key, 0, -1, "WITHSCORES")
     seconds, microseconds = map(int, plane.redis.command("TIME"))
     return int(float(lapses_at)) - seconds * 1000 - microseconds // 1000
+
+
+# Two attempts side by side (hedgeAfterMs): each has a lease of its own
+
+
+def leases(plane, name):
+    """Who holds a slot of the model's pools, by upstream."""
+    keys = {key: re.search(rf'\["{name}","id","(\w+)"\]:leases$', key) for key in plane.redis.command("KEYS", "*:leases")}
+    held = {found[1]: plane.redis.command("ZRANGE", key, 0, -1) for key, found in keys.items() if found}
+    return {upstream: holders for upstream, holders in held.items() if holders}
+
+
+def race(plane, scripts):
+    """A request at the first instance of which two attempts run, as these scripts have it: the model's name, the
+    call, and the worker."""
+    name = use_speech(plane, slots("a", 1), slots("b", 1), hedgeAfterMs=100)
+    for key, script in scripts.items():
+        plane.first.gateway.script(name, key, script)
+    call = plane.first.gateway.speak(name)
+    plane.upstream.wait_record(2, timeout=15)
+    wait_until(lambda: leases(plane, name).keys() == {"a", "b"}, "both pools have a lease")
+    holders = leases(plane, name)
+    assert [len(ids) for ids in holders.values()] == [1, 1], holders
+    (worker,) = {int(holder.split("/")[1]) for ids in holders.values() for holder in ids}
+    assert worker in plane.first.gateway.workers()
+    return name, call, worker
+
+
+def assert_served(plane, name):
+    """By both pools, at the instance that knows of leases what Redis says."""
+    for key in ("k-a", "k-b"):
+        plane.first.gateway.script(name, key, SPOKEN)
+    assert [plane.second.gateway.say(name).status for _ in range(4)] == [200] * 4
+
+
+@pytest.mark.parametrize("winner, hedge", [("k-a", "lost"), ("k-b", "won"), (None, "cancelled")],
+                         ids=["the first answers", "the other answers", "the caller leaves"])
+def test_a_request_with_two_attempts_has_two_leases_and_gives_both_back(plane, winner, hedge):
+    has_begun = threading.Event()
+    scripts = {"k-a": [hang()], "k-b": [hang()]}
+    if winner:
+        scripts[winner] = [until(has_begun), *SPOKEN]
+    name, call, _ = race(plane, scripts)
+    has_begun.set()
+    if winner:
+        assert call.reply().status == 200
+    else:
+        call.close()
+    wait_until(lambda: not leases(plane, name), "both were given back", GIVEN_BACK_S)
+    event = plane.first.gateway.event(call)
+    assert event["hedge"] == hedge and len(event["attempts"]) == 2
+    assert_served(plane, name)
+
+
+def test_the_leases_of_two_attempts_are_in_the_gauges_and_lapse_with_their_worker(plane):
+    first, second = both(plane)
+    before = first.workers()
+    name, call, worker = race(plane, {"k-a": [hang()], "k-b": [hang()]})
+
+    def inflight():
+        return [pool_metrics(gateway, "inflight{", app_id(name, upstream)) for gateway in (first, second) for upstream in "ab"]
+
+    wait_until(lambda: inflight() == [[1]] * 4, "both instances say one of each pool", 20)
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: not leases(plane, name), "both have lapsed", LEASE_S + SLACK_S)
+    wait_until(lambda: inflight() == [[0]] * 4, "both instances say none", 20)
+    wait_until(lambda: len(first.workers() - {worker}) == len(before), "another is there", 15)
+    call.close()
+    assert first.event(call)["end"] == "worker_died"
+    first.router.new_log_text()  # that it died is no news
+    assert_served(plane, name)
 
 
 def test_redis_counts_the_slots_of_cgi_programs_too(plane):
