@@ -205,7 +205,7 @@ BEHIND_EACH = {"test_departures.py", "test_endings.py", "test_openai_sdk.py", "t
 ALSO_FOR_CGI = {
     f"test_{name}.py"
     for name in (
-        "callers config deadlines departures edge endings faithful fallback front_ends heartbeats holdback hostile_heads limits "
+        "callers config deadlines departures edge endings faithful fallback front_ends heartbeats hedging holdback hostile_heads limits "
         "openai_node openai_sdk plain record remote_user signatures speech speech_providers stream_options tls transcriptions "
         "usage verdicts voice_pack_speech voices web_servers"
     ).split()

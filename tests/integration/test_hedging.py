@@ -91,7 +91,7 @@ def test_a_silent_first_is_beaten_by_the_next_candidate(gateway, is_stream, name
     assert event["attempts"][1]["hedged"] and event["attempts"][1]["decided"]
     assert (event["hedge"], event["end"], event["fallback_depth"]) == ("won", "done", 0)
     assert "fallback_reason" not in event
-    assert event["attempts"][1]["start_us"] - event["attempts"][0]["start_us"] >= HEDGE_MS * 1000
+    assert event["attempts"][1]["start_us"] >= HEDGE_MS * 1000
     assert event["usage"]["output"] == 3
     assert event["upstream_us"] <= event["total_us"]
 
