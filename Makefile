@@ -82,7 +82,7 @@ NODE_PACKAGES := $(if $(shell command -v node),,nodejs) $(if $(shell command -v 
 WEB_SERVER_PACKAGES := lighttpd-mod-openssl nginx apache2-bin caddy # and lighttpd
 TEST_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) $(WEB_SERVER_PACKAGES) $(NODE_PACKAGES) check \
 	chromium-headless-shell espeak-ng ffmpeg jq libfcgi-dev multiwatch procps prometheus python3-venv spawn-fcgi strace \
-	systemd valgrind
+	systemd valgrind wrk
 LINT_PACKAGES := $(BUILD_PACKAGES) check libfcgi-dev clang clang-format clang-tidy cppcheck mandoc pyflakes3 shellcheck
 BENCH_PACKAGES := $(RUN_PACKAGES) $(SERVER_PACKAGES) libfcgi-dev wrk python3-cryptography
 BENCH_PEERS_PACKAGES := $(BENCH_PACKAGES) $(NODE_PACKAGES) nginx python3-venv
@@ -245,6 +245,7 @@ other-layout: programs $(OTHER)/headers/.made
 	@CPPFLAGS=-I$(OTHER)/headers $(PARALLEL) BUILD=$(OTHER) SANITIZE=$(SANITIZE) CFLAGS=-O0 WARNINGS= programs
 
 integration: packages-test programs other-layout ## through the web servers, with the official client libraries (TESTS=… selects)
+	@$(if $(SANITIZE),,$(PARALLEL) $(BENCH_PROGRAMS))
 	@BUILD=$(BUILD) SANITIZE=$(SANITIZE) CONFINED=$(CONFINED) tests/integration/run $(TESTS)
 
 verification: packages-test programs ## ask what make run serves for one of each, and write admin/VERIFICATION.md
