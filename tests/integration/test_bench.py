@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(is_sanitized(), reason="nobody measures sanitize
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_benchmark_begins_measures_and_ends_well(name):
     done = subprocess.run(
-        [sys.executable, FOLDER / name], env=os.environ | {"BENCH_BRIEF": "1"}, capture_output=True, text=True, timeout=180,
+        [sys.executable, FOLDER / name], env=os.environ | {"BENCH_BRIEF": "1"}, capture_output=True, text=True, timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
