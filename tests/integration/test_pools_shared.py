@@ -206,20 +206,26 @@ def test_the_leases_of_two_attempts_are_in_the_gauges_and_lapse_with_their_worke
     assert_served(plane, name)
 
 
-def test_redis_counts_the_slots_of_cgi_programs_too(plane):
+@pytest.mark.parametrize("upstreams", ["a", "ab"], ids=["one attempt", "two side by side"])
+def test_redis_counts_the_slots_of_cgi_programs_too(plane, upstreams):
     gateway = plane.first.gateway
-    name = use_speech(plane, slots("a", 1))
-    gateway.script(name, "k-a", [hang()])
+    hedging = {"hedgeAfterMs": 100} if len(upstreams) > 1 else {}
+    name = use_speech(plane, *[slots(upstream, 1) for upstream in upstreams], **hedging)
+    for upstream in upstreams:
+        gateway.script(name, f"k-{upstream}", [hang()])
     body = json.dumps(speech.request(name)).encode()
     headers = {"content-type": "application/json", "authorization": f"Bearer {gateway.caller_key}"}
     params = meta_variables("POST", "/v1/audio/speech", headers, len(body))
     call = CgiCall(params, body, gateway.environment(), gateway.folder / "cgi.log")
-    gateway.upstream.wait_record(timeout=30)
-    assert_saturated(gateway, gateway.say(name), "/v1", name, 1)
-    gateway.script(name, "k-a", SPOKEN)
+    gateway.upstream.wait_record(len(upstreams), timeout=30)
+    wait_until(lambda: leases(plane, name).keys() == set(upstreams), "Redis has a lease of each")
+    assert_saturated(gateway, gateway.say(name), "/v1", name, len(upstreams))
+    for upstream in upstreams:
+        gateway.script(name, f"k-{upstream}", SPOKEN)
     call.process.send_signal(signal.SIGTERM)  # the caller has left
     call.exit_status()
-    wait_until(lambda: gateway.say(name).status == 200, "the slot is back", LEASE_S + SLACK_S)
+    wait_until(lambda: not leases(plane, name), "each slot is back", LEASE_S + SLACK_S)
+    assert gateway.say(name).status == 200
 
 
 def test_first_come_first_served_over_two_instances(plane):
