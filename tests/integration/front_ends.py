@@ -142,6 +142,8 @@ SAYS_NOTHING = "it finds out by writing, and the client's connection, which we c
 SERVES_ON = "who has closed its own side may still read, and is written to"
 NO_RETRY = "2.6 asks no other instance, but for GET: the FastCGI transport does not say that it had no connection"
 NO_END = "the reply's end is all it looks at: what the program's exit status says, it does not tell"
+LAST_STREAM = "test_nobody_waits_for_the_last_stream_of_who_has_ended*"
+LEFT_TO_THE_NEXT = "who waits at a socket of another's is left to the next that serves there, as llm-router(8) says"
 CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had not (finalizeResponse)"
 
 OF_LIGHTTPD = {CUT_OVER_HTTP2: "over HTTP/2, 1.4.69 ends a reply that broke off as if it had not"}
@@ -173,7 +175,15 @@ FRONT_ENDS = {
             "test_a_path_arrives_without_dots*": "paths are passed on as they are",
         },
     ),
-    "spawn-fcgi": FrontEnd(behind("spawn-fcgi"), OF_LIGHTTPD),
+    "spawn-fcgi": FrontEnd(
+        behind("spawn-fcgi"),
+        OF_LIGHTTPD
+        | {
+            LAST_STREAM: LEFT_TO_THE_NEXT,
+            "test_events_of_workers_that_outlive_a_killed_master*": "it refuses a socket that the old workers have open",
+            "test_a_second_master_on_one_folder_is_refused[run_dir*": "it refuses the socket, before there is a second one",
+        },
+    ),
     "systemd": FrontEnd(behind("systemd"), OF_LIGHTTPD),
     "bin-path": FrontEnd(behind("bin-path"), OF_LIGHTTPD),
     "no web server": FrontEnd(BareGateway),
@@ -211,6 +221,42 @@ ALSO_FOR_CGI = {
     ).split()
 }
 
+# Where lighttpd starts llm-router, and alone ends it and starts it again, who does so by himself is left out, who gives it
+# what it refuses at its start, or a supervisor, and whose own web server looks for the socket where others have it.
+NOT_FOR_BIN_PATH = (
+    "test_admin_rotation.py::test_rotation_moves_every_key_while_requests_go_on*",
+    "test_clock.py::test_who_dies_is_replaced_and_the_program_ends_in_time*",
+    "test_hedging.py::test_both_go_on_while_the_program_ends",
+    "test_metrics_access.py::test_what_is_wrong_is_said_at_the_start*",
+    "test_otlp.py::test_a_process_that_is_told_to_end_delivers_what_there_is",
+    "test_otlp.py::test_a_receiver_that_does_not_answer_delays_the_end_by_no_more_than_the_last_chance",
+    "test_otlp.py::test_a_restart_goes_on_where_the_last_process_was",
+    "test_otlp.py::test_segments_that_are_delivered_are_removed",
+    "test_otlp_requests.py::test_a_request_by_cgi_is_told_and_counted_as_any_other",
+    "test_outliving.py::test_events_of_workers_that_outlive_a_killed_master_reach_the_receiver*",
+    "test_pool.py::test_a_pool_that_cannot_be_is_refused*",
+    "test_process.py::test_a_flag_that_means_nothing_is_refused_at_start*",
+    "test_process.py::test_a_request_ended_by_the_drain_timeout_is_recorded",
+    "test_process.py::test_a_restart_serves_on_the_same_socket",
+    "test_process.py::test_a_second_master_on_one_folder_is_refused*",
+    "test_process.py::test_nobody_waits_for_the_last_stream_of_who_has_ended*",
+    "test_process.py::test_sig*",
+    "test_resolver.py::test_a_stuck_lookup_does_not_hold_up_the_end_of_the_program",
+    "test_scarcity.py::test_a_program_that_starts_without_processes_serves_when_there_are",
+    "test_spool.py::test_a_restart_continues_the_newest_segment_and_the_oldest_go",
+    "test_spool.py::test_where_no_spool_can_be_requests_are_served",
+    "test_systemd.py::test_a_supervisor_is_told_when_it_serves_reloads_and_stops",
+    "test_systemd.py::test_an_upgrade_works_under_the_filter",
+    "test_systemd.py::test_it_is_not_ready_before_a_worker_serves",
+    "test_top.py::test_an_instance_that_stops_is_noticed_and_the_next_one_followed",
+    "test_upgrade.py::test_a_program_of_another_layout_serves_beside_the_old_workers",
+    "test_upgrade.py::test_after_an_upgrade_a_killed_master_leaves_requests_to_their_workers",
+    "test_upgrade.py::test_keys_that_came_by_the_environment_are_handed_on_and_shown_to_nobody",
+    "test_upgrade.py::test_sigterm_during_an_upgrade_drains",
+    "test_voice_pack_speech.py::test_a_rotation_of_the_master_key_changes_no_tag",
+    "test_web_servers_tls.py::test_*",
+)
+
 FIXTURES = ("session_gateway", "module_gateway", "front_end")  # whose parameter is the front end
 
 
@@ -239,14 +285,21 @@ def is_about_another(item):
     is_its_own = front_end_of(item) == CHOSEN and (only is None or CHOSEN in only.args)
     is_about_instances = "plane" in item.fixturenames  # several, whose own workers are asked
     is_about_callers = CHOSEN != "CGI" or (item.path.name in ALSO_FOR_CGI and not is_about_instances)
-    return not is_its_own or not is_about_callers or "base_urls" not in item.fixturenames
+    is_started_otherwise = CHOSEN == "bin-path" and any(is_named(item, pattern) for pattern in NOT_FOR_BIN_PATH)
+    return not is_its_own or not is_about_callers or is_started_otherwise or "base_urls" not in item.fixturenames
+
+
+def is_named(item, pattern):
+    """Whether a pattern is about this test, whatever stands in front."""
+    front_end = front_end_of(item)
+    name = item.name.replace(f"[{front_end}]", "").replace(f"[{front_end}-", "[").replace(f"-{front_end}", "")
+    whole = name if "::" not in pattern else f"{item.path.name}::{name}"
+    return fnmatch.fnmatchcase(whole, pattern.replace("[", "[[]"))
 
 
 def expect_failures(item):
     """For pytest_collection_modifyitems."""
     front_end = front_end_of(item)
-    name = item.name.replace(f"[{front_end}]", "").replace(f"[{front_end}-", "[").replace(f"-{front_end}", "")
     for pattern, reason in FRONT_ENDS[front_end].cannot.items():
-        whole = name if "::" not in pattern else f"{item.path.name}::{name}"
-        if fnmatch.fnmatchcase(whole, pattern.replace("[", "[[]")):
+        if is_named(item, pattern):
             item.add_marker(pytest.mark.xfail(reason=f"{front_end}: {reason}", strict=True))

@@ -211,6 +211,7 @@ def test_a_second_master_on_one_folder_is_refused(start_gateway, tmp_path, share
     kept = gateway.router, gateway.run_dir, gateway.state_dir
     for name in {"run_dir", "state_dir"} - {shared}:
         setattr(gateway, name, tmp_path / name)
+        (tmp_path / name).mkdir(mode=0o700)
     gateway.start_router()
     second, (gateway.router, gateway.run_dir, gateway.state_dir) = gateway.router, kept
     try:
