@@ -221,8 +221,8 @@ ALSO_FOR_CGI = {
     ).split()
 }
 
-# Where lighttpd starts llm-router, and alone ends it and starts it again, who does so by himself is left out, who gives it
-# what it refuses at its start, or a supervisor, and whose own web server looks for the socket where others have it.
+# Lighttpd alone starts llm-router there, under no filter and no supervisor, and ends it and starts it again. These start or
+# end it themselves, or look at how it does that: at what it refuses then, and says.
 NOT_FOR_BIN_PATH = (
     "test_admin_rotation.py::test_rotation_moves_every_key_while_requests_go_on*",
     "test_clock.py::test_who_dies_is_replaced_and_the_program_ends_in_time*",
@@ -254,7 +254,6 @@ NOT_FOR_BIN_PATH = (
     "test_upgrade.py::test_keys_that_came_by_the_environment_are_handed_on_and_shown_to_nobody",
     "test_upgrade.py::test_sigterm_during_an_upgrade_drains",
     "test_voice_pack_speech.py::test_a_rotation_of_the_master_key_changes_no_tag",
-    "test_web_servers_tls.py::test_*",
 )
 
 FIXTURES = ("session_gateway", "module_gateway", "front_end")  # whose parameter is the front end

@@ -12,6 +12,7 @@ from authority import Authority
 from processes import ROOT, KeptPort, Process, wait_until
 from scripts import JSON, close, data, end, hang, head, pause
 from tree import Tree, hostile, model
+from web_servers import edited
 
 TREE = Tree(model("m", hostile("a", "k1")), model("other", hostile("b", "k1")))
 NOTICED_S = 0.7  # 200 ms are promised
@@ -50,7 +51,10 @@ def secure(gateway, tmp_path):
         "LLM_ROUTER_CERTIFICATE": certificate,
         "LLM_ROUTER_CERTIFICATE_KEY": certificate,
     }
-    conf = ROOT / "lighttpd" / "tls.conf"
+    shipped, conf = ROOT / "lighttpd", tmp_path / "tls.conf"
+    conf.write_text((shipped / "tls.conf").read_text())
+    included = edited(shipped / "lighttpd.conf", [("/llm-router.sock", f"/{gateway.front.socket_name}")])
+    (tmp_path / "lighttpd.conf").write_text(included)
     lighttpd = Process(["lighttpd", "-D", "-f", str(conf)], gateway.environment() | environment, tmp_path / "tls.log")
     beside = Secure(gateway, port.number, authority)
     try:
