@@ -143,6 +143,7 @@ SERVES_ON = "who has closed its own side may still read, and is written to"
 NO_RETRY = "2.6 asks no other instance, but for GET: the FastCGI transport does not say that it had no connection"
 NO_END = "the reply's end is all it looks at: what the program's exit status says, it does not tell"
 LAST_STREAM = "test_nobody_waits_for_the_last_stream_of_who_has_ended*"
+SECOND_MASTER = "test_a_second_master_on_one_folder_is_refused[run_dir*"
 LEFT_TO_THE_NEXT = "who waits at a socket of another's is left to the next that serves there, as llm-router(8) says"
 CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had not (finalizeResponse)"
 
@@ -181,10 +182,17 @@ FRONT_ENDS = {
         | {
             LAST_STREAM: LEFT_TO_THE_NEXT,
             "test_events_of_workers_that_outlive_a_killed_master*": "it refuses a socket that the old workers have open",
-            "test_a_second_master_on_one_folder_is_refused[run_dir*": "it refuses the socket, before there is a second one",
+            SECOND_MASTER: "it refuses the socket, before there is a second one",
         },
     ),
-    "systemd": FrontEnd(behind("systemd"), OF_LIGHTTPD),
+    "systemd": FrontEnd(
+        behind("systemd"),
+        OF_LIGHTTPD
+        | {
+            LAST_STREAM: LEFT_TO_THE_NEXT,
+            SECOND_MASTER: "of two of its sockets with one name, the second takes the callers of the first",
+        },
+    ),
     "bin-path": FrontEnd(behind("bin-path"), OF_LIGHTTPD),
     "no web server": FrontEnd(BareGateway),
     "CGI beside an instance": FrontEnd(CgiGateway),

@@ -205,7 +205,7 @@ def rows_of(front_ends):
     return [(front_ends, [cell.strip() for cell in line.strip("|").split("|")]) for line in lines]
 
 
-ROWS = [*rows_of(list(WEB_SERVERS)), *rows_of(["CGI"])]
+ROWS = [*rows_of(list(WEB_SERVERS)), *rows_of(list(OPENED_BY_ANOTHER)), *rows_of(["CGI"])]
 
 
 def is_expected_to_fail(test, front_end):
