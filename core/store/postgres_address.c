@@ -15,7 +15,7 @@ enum { HOSTS_MAX = 8, LIST_BYTES = 16 * 1024, PARAMETERS_MAX = 80 };
 
 struct host {
     struct span name, port;
-    struct lookup *lookup; /* under way */
+    struct lookup *lookup; /* begun, and not taken yet */
 };
 
 struct postgres_address {
@@ -158,8 +158,8 @@ static int find_hosts(struct postgres_address *address, uint64_t deadline_us, st
 {
     for (size_t i = 0; i < address->n_hosts; i++) {
         struct host *host = &address->hosts[i];
-        if (!is_socket(host->name) && host->lookup == NULL)
-            host->lookup = lookup_begin(arena_span(arena, host->name), arena_span(arena, host->port));
+        if (!is_socket(host->name))
+            lookup_go_on(&host->lookup, arena_span(arena, host->name), arena_span(arena, host->port));
     }
     for (size_t i = 0; i < address->n_hosts; i++) {
         struct host *host = &address->hosts[i];

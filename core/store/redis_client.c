@@ -117,7 +117,8 @@ bool redis_client_ask(struct redis_client *client, const struct span *words, siz
     bool is_answered = reply != NULL && read_numbers(reply, numbers, count);
     /* What comes next on this connection is not known, or it does not let us ask. */
     if (reply == NULL && link->state != REDIS_LINK_DOWN)
-        redis_link_fail(link, "no answer in time");
+        redis_link_fail(link, link->state == REDIS_LINK_LOOKING_UP ? "its host was not found in time"
+                                                                   : "no answer in time");
     else if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
         redis_link_fail(link, "it answers with %s", redis_error_word(reply));
     else if (reply != NULL && !is_answered)

@@ -33,8 +33,6 @@ void redis_link_close(struct redis_link *link)
     link->fd = -1;
     SSL_free(link->tls); /* and its BIOs */
     link->tls = NULL;
-    lookup_end(link->lookup);
-    link->lookup = NULL;
     if (link->found != NULL)
         freeaddrinfo(link->found);
     link->found = link->next = NULL;
@@ -48,6 +46,8 @@ void redis_link_close(struct redis_link *link)
 void redis_link_free(struct redis_link *link)
 {
     redis_link_close(link);
+    lookup_end(link->lookup);
+    link->lookup = NULL;
     SSL_CTX_free(link->tls_settings);
     link->tls_settings = NULL;
 }
@@ -333,7 +333,7 @@ void redis_link_open(struct redis_link *link)
         connect_unix(link);
         return;
     }
-    link->lookup = lookup_begin(link->address->host, link->address->port);
+    lookup_go_on(&link->lookup, link->address->host, link->address->port);
     link->state = REDIS_LINK_LOOKING_UP;
 }
 
@@ -478,7 +478,7 @@ short redis_link_events(const struct redis_link *link)
 void redis_link_wait(struct redis_link *link, unsigned timeout_ms)
 {
     struct pollfd p = { .fd = link->fd, .events = redis_link_events(link) };
-    if (link->lookup != NULL)
+    if (link->state == REDIS_LINK_LOOKING_UP)
         lookup_wait(link->lookup, timeout_ms);
     else
         poll(&p, 1, (int)timeout_ms);

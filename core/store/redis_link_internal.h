@@ -46,7 +46,7 @@ struct redis_link {
     /* Its own. */
     const struct redis_address *address;
     int fd;
-    struct lookup *lookup;
+    struct lookup *lookup;         /* also while it is down: begun, and not taken yet */
     struct addrinfo *found, *next; /* addresses; the next one to try */
     SSL_CTX *tls_settings;
     SSL *tls;
@@ -62,7 +62,7 @@ struct redis_link {
 /* `address` outlives it. */
 void redis_link_init(struct redis_link *link, const struct redis_address *address);
 
-/* Begins to connect. */
+/* Begins to connect, or begins anew. */
 void redis_link_open(struct redis_link *link);
 
 /* Goes on as far as that is possible without waiting. */
@@ -100,7 +100,7 @@ const char *redis_error_word(const redisReply *reply);
 /* Down, with this trouble. */
 void redis_link_fail(struct redis_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Closes the socket; it can be opened again. */
+/* Closes the socket; it can be opened again, and then goes on with a lookup that has not ended. */
 void redis_link_close(struct redis_link *link);
 void redis_link_free(struct redis_link *link);
 

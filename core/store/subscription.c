@@ -34,8 +34,8 @@ struct subscription {
     struct redis_address address;
     char *channel;
     const struct envelope_keys *keys;
-    struct redis_link link;
-    int epoll, timer; /* -1: not made yet */
+    struct redis_link link, publishing; /* the second is open while something is published */
+    int epoll, timer;                   /* -1: not made yet */
     enum subscription_state state;
     bool has_greeted;
     unsigned replies_awaited; /* before the subscription's own */
@@ -62,6 +62,7 @@ int subscription_open(const char *redis_url, const char *prefix, const struct en
     s->epoll = s->timer = -1;
     s->pause_ms = PAUSE_MIN_MS;
     redis_link_init(&s->link, &s->address);
+    redis_link_init(&s->publishing, &s->address);
     *out = s;
     return 0;
 }
@@ -80,6 +81,7 @@ void subscription_close(struct subscription *s)
     if (s == NULL)
         return;
     redis_link_free(&s->link);
+    redis_link_free(&s->publishing);
     redis_address_wipe(&s->address);
     close_descriptors(s);
     free(s->channel);
@@ -323,22 +325,21 @@ static bool await_published(struct redis_link *link, unsigned replies_before, ui
 bool subscription_publish(struct subscription *s, const struct invalidation *news)
 {
     uint64_t until_us = clock_monotonic_us() + SUBSCRIPTION_PUBLISH_MS * US_PER_MS;
-    struct redis_link link;
+    struct redis_link *link = &s->publishing;
     struct buf payload;
     bool is_out = false;
 
     if (s->keys == NULL)
         return false;
-    redis_link_init(&link, &s->address);
     buf_init(&payload, INVALIDATION_LIMIT_BYTES);
-    if (invalidation_write(news, s->keys, &payload) == 0 && redis_link_await_up(&link, until_us)) {
+    if (invalidation_write(news, s->keys, &payload) == 0 && redis_link_await_up(link, until_us)) {
         const struct span words[] = { span_cstr("PUBLISH"), span_cstr(s->channel), buf_span(&payload) };
-        unsigned replies_before = redis_link_greet(&link);
-        redis_link_send(&link, words, 3);
-        is_out = await_published(&link, replies_before, until_us);
+        unsigned replies_before = redis_link_greet(link);
+        redis_link_send(link, words, 3);
+        is_out = await_published(link, replies_before, until_us);
     }
     buf_free(&payload);
-    redis_link_free(&link);
+    redis_link_close(link);
     return is_out;
 }
 

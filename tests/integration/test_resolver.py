@@ -15,6 +15,7 @@ from tree import Tree, elsewhere, hostile, model
 CONNECT_MS = 300
 STALL_S = 4  # of stalling_resolver.c
 LOOKUPS_MAX = 4  # of a worker
+REST_S = 1  # from a question that Redis did not answer to the next
 
 
 def stalled(n, **members):
@@ -97,6 +98,37 @@ def test_stuck_lookups_are_bounded_and_what_is_beyond_fails_at_once(gateway):
     wait_until(lambda: threads(gateway) == 1, "the stuck lookups end", STALL_S + 3)
     reply = gateway.chat(f"stalled-{LOOKUPS_MAX}")
     assert reasons(gateway.event(reply))[0] == ("timeout", "timeout_connect")
+
+
+def lookups_of_the_store(pid):
+    """Threads that look up where Redis is."""
+    return sum(1 for name in Path(f"/proc/{pid}/task").glob("*/comm") if name.read_text(encoding="ascii") == "lookup\n")
+
+
+def test_a_redis_whose_name_is_stuck_takes_no_lookup_from_upstreams(start_gateway, resolver, postgres, upstream, tmp_path):
+    """A worker asks Redis once a second, in vain: for longer than it takes to use up the bound."""
+    servers = {"DATABASE_URL": postgres.address(postgres.new_database()), "REDIS_URL": "unix:/nonexistent/redis.sock"}
+    stuck = {"REDIS_URL": "redis://redis.stall:6379", "LLM_ROUTER_READY": "serving"}
+    gateway = start_gateway(workers=1, servers=servers, router_environment=resolver | stuck)
+    names = [f"up-{n}" for n in range(LOOKUPS_MAX + 3)]
+    tree = Tree(
+        *[
+            model(name, elsewhere(upstream.base_url("a").replace("127.0.0.1", f"{name}.here"), "a", "k", maxConcurrency=5))
+            for name in names
+        ],
+    )
+    document, marker = gateway.render(tree)
+    (tmp_path / "tree.json").write_text(document, encoding="utf-8")
+    gateway.ctl("config", "put", "--force", str(tmp_path / "tree.json"))
+    wait_until(lambda: marker in gateway.model_names(), "the tree is in force", 20)
+    worker = gateway.process_of("worker")
+    for name in names:
+        gateway.script(name, "k", answer(200, chat.completion()))
+        reply = gateway.chat(name)
+        assert reply.status == 200, (reply, gateway.event(reply)["attempts"])
+        assert lookups_of_the_store(worker) <= 1
+        time.sleep(REST_S + 0.1)
+    assert any("not found in time" in line["message"] for line in gateway.log_lines("pools_alone"))
 
 
 def test_a_stuck_lookup_does_not_hold_up_the_end_of_the_program(gateway):

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/store/redis_client.h"
 #include "core/upstream/exchange.h"
 #include "core/upstream/resolver.h"
 
@@ -33,8 +34,9 @@ int getaddrinfo(const char *restrict name, const char *restrict service,
         struct sockaddr_in address;
     } * answer;
     (void)service;
-    (void)hints;
 
+    if ((hints->ai_flags & AI_NUMERICHOST) != 0)
+        return EAI_NONAME; /* it is asked for no address here */
     atomic_fetch_add(&lookups, 1);
     const char *dot = strrchr(name, '.');
     if (dot != NULL && strcmp(dot, ".stall") == 0) {
@@ -141,13 +143,18 @@ START_TEST(a_caller_that_leaves_does_not_wait_for_a_resolver)
 }
 END_TEST
 
-static void stall_as_many_as_may(void)
+static void stall_upstreams(void)
 {
     char url[32];
     for (int i = 0; i < RESOLVER_THREADS_MAX; i++) {
         snprintf(url, sizeof(url), "http://n%d.stall/", i);
         expect(url, EXCHANGE_END_TIMEOUT_CONNECT, CLOCK_MS);
     }
+}
+
+static void stall_as_many_as_may(void)
+{
+    stall_upstreams();
     ck_assert_uint_eq(lookups, RESOLVER_THREADS_MAX);
 }
 
@@ -170,6 +177,29 @@ START_TEST(what_needs_no_lookup_goes_on_while_lookups_are_stuck)
     expect("http://[::1]:1/", EXCHANGE_END_REFUSED, 0);
     expect("http://known.example:1/", EXCHANGE_END_REFUSED, 0); /* is remembered */
     ck_assert_uint_eq(lookups, RESOLVER_THREADS_MAX);
+}
+END_TEST
+
+/* The store has threads of its own for that, in the same process. */
+START_TEST(names_that_are_not_for_upstreams_take_nothing_of_the_bound)
+{
+    enum { CLIENTS = 2 * RESOLVER_THREADS_MAX };
+    const struct store_place place = { .redis_url = "redis://redis.stall:6379" };
+    const struct span words[] = { span_cstr("TAKE") };
+    struct redis_client *clients[CLIENTS];
+    struct error e;
+    int64_t number;
+
+    for (int i = 0; i < CLIENTS; i++) {
+        ck_assert_int_eq(redis_client_open(&place, &clients[i], &e), 0);
+        ck_assert(!redis_client_ask(clients[i], words, 1, clock_monotonic_us(), &number, 1));
+    }
+    ck_assert(resolver_may_start());
+    expect("http://known.example:1/", EXCHANGE_END_REFUSED, 0);
+    stall_upstreams();
+    ck_assert_msg(!resolver_may_start(), "upstreams' own are bounded as ever");
+    for (int i = 0; i < CLIENTS; i++)
+        redis_client_close(clients[i]);
 }
 END_TEST
 
@@ -225,6 +255,7 @@ int main(void)
     tcase_add_test(all, a_caller_that_leaves_does_not_wait_for_a_resolver);
     tcase_add_test(all, when_too_many_lookups_are_stuck_no_further_one_is_started);
     tcase_add_test(all, what_needs_no_lookup_goes_on_while_lookups_are_stuck);
+    tcase_add_test(all, names_that_are_not_for_upstreams_take_nothing_of_the_bound);
     tcase_add_test(all, lookups_start_again_when_stuck_ones_have_ended);
     tcase_add_test(all, a_name_without_an_address_is_unresolved);
     tcase_add_loop_test(all, an_address_is_told_from_a_name, 0, (int)COUNT(urls));
