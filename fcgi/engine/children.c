@@ -38,11 +38,11 @@ static bool is_in_stage(const struct child *child, enum stage stage)
            atomic_load_explicit(&child->record->stage, memory_order_acquire) == (uint32_t)stage;
 }
 
-/* `otherwise` if it is not idle. */
-static uint64_t idle_since_us(const struct child *child, uint64_t otherwise)
+/* UINT64_MAX if it is not idle. */
+static uint64_t idle_since_us(const struct child *child)
 {
     if (!is_in_stage(child, STAGE_IDLE))
-        return otherwise;
+        return UINT64_MAX;
     return atomic_load_explicit(&child->record->since_us, memory_order_relaxed);
 }
 
@@ -138,9 +138,9 @@ struct counts {
     unsigned mine;  /* workers of this program that stay */
     unsigned ready; /* of them, those that have begun to serve */
     unsigned owed;  /* that died young, and will be started */
-    unsigned idle;  /* of mine */
+    unsigned old;   /* of the program before, that serve and were not told to leave yet */
+    unsigned idle;  /* of mine and the old ones */
     uint64_t longest_idle_us;
-    unsigned old; /* of the program before, and not told to leave yet */
 };
 
 static struct counts count_workers(const struct master *m, uint64_t now)
@@ -148,18 +148,23 @@ static struct counts count_workers(const struct master *m, uint64_t now)
     struct counts counts = { 0 };
     for (size_t i = m->program->n_roles; i < m->n_children; i++) {
         const struct child *child = &m->children[i];
-        if (child->pid == 0)
+        if (child->pid == 0) {
             counts.owed += child->start_at_us > now;
-        else if (child->is_old)
-            counts.old += !child->is_leaving;
-        else if (!child->is_leaving) {
-            counts.mine++;
-            counts.ready += !is_in_stage(child, STAGE_FREE);
-            counts.idle += is_in_stage(child, STAGE_IDLE);
-            uint64_t idle_us = now - idle_since_us(child, now);
-            if (idle_us > counts.longest_idle_us)
-                counts.longest_idle_us = idle_us;
+            continue;
         }
+        if (child->is_leaving)
+            continue;
+        bool is_ready = !is_in_stage(child, STAGE_FREE);
+        if (child->is_old) {
+            counts.old += is_ready;
+        } else {
+            counts.mine++;
+            counts.ready += is_ready;
+        }
+        counts.idle += is_in_stage(child, STAGE_IDLE);
+        uint64_t since_us = idle_since_us(child); /* of one that has just become idle, after `now` */
+        if (since_us < now && now - since_us > counts.longest_idle_us)
+            counts.longest_idle_us = now - since_us;
     }
     return counts;
 }
@@ -181,7 +186,7 @@ static struct child *find_leaver(const struct master *m, bool is_old)
         struct child *child = &m->children[i];
         if (!is_worker_running(child) || child->is_old != is_old || child->is_leaving)
             continue;
-        uint64_t since = idle_since_us(child, UINT64_MAX);
+        uint64_t since = idle_since_us(child);
         if (found == NULL || since < found_since) {
             found = child;
             found_since = since;
@@ -197,14 +202,21 @@ static unsigned decide(struct master *m, const struct counts *counts, uint64_t n
         .now_us = now,
         .running = counts->mine + counts->owed,
         .starting = counts->mine - counts->ready,
+        .old = counts->old,
         .idle = counts->idle,
         .longest_idle_us = counts->longest_idle_us,
         .waiting = atomic_load_explicit(&m->mapping->waiting, memory_order_relaxed),
     };
     unsigned wanted = pool_decide(&m->pool, &policy, &facts);
-    bool is_resting = policy.mode == POOL_ONDEMAND && facts.running == 0;
+    bool is_resting = policy.mode == POOL_ONDEMAND && facts.running + facts.old == 0;
     atomic_store_explicit(&m->mapping->is_resting, is_resting, memory_order_relaxed);
     return wanted;
+}
+
+/* While the roles of this program end, the workers have to last. */
+static bool has_workers_to_keep(const struct master *m)
+{
+    return m->phase == RUNNING || m->phase == UPGRADING;
 }
 
 void children_keep(struct master *m)
@@ -212,16 +224,19 @@ void children_keep(struct master *m)
     uint64_t now = clock_monotonic_us();
     struct child *child;
 
+    if (!has_workers_to_keep(m))
+        return;
     for (size_t i = 0; i < m->n_children; i++) {
         child = &m->children[i];
         if (child->pid > 0 || child->start_at_us > now)
             continue;
         child->start_at_us = 0;
-        if (child->role != NULL && may_start(m, now))
+        if (child->role != NULL && m->phase == RUNNING && may_start(m, now))
             start(m, child);
     }
     struct counts counts = count_workers(m, now);
-    unsigned wanted = decide(m, &counts, now);
+    /* Who waits is not known while no overflow process looks. */
+    unsigned wanted = m->phase == RUNNING ? decide(m, &counts, now) : m->pool.wanted;
     for (unsigned n = counts.mine + counts.owed;
          n < wanted && may_start(m, now) && (child = find_place(m, now)) != NULL; n++)
         start(m, child);
@@ -435,14 +450,14 @@ uint64_t children_due_us(const struct master *m)
 
     for (size_t i = 0; i < m->n_children; i++) {
         const struct child *child = &m->children[i];
-        if (child->pid == 0 && child->start_at_us > 0 && m->phase == RUNNING)
+        if (child->pid == 0 && child->start_at_us > 0 && has_workers_to_keep(m))
             due = earlier(due, child->start_at_us);
         else if (child->is_leaving && !child->is_killed)
             due = earlier(due, child->leave_by_us);
-        else if (child->is_old && m->phase == RUNNING)
+        else if (child->is_old && has_workers_to_keep(m))
             due = earlier(due, now + RELIEF_US);
     }
-    if (m->phase == RUNNING && m->start_at_us > now)
+    if (has_workers_to_keep(m) && m->start_at_us > now)
         due = earlier(due, m->start_at_us);
     const struct pool_policy policy = engine_pool(m->settings);
     bool needs_looks = m->phase == RUNNING && pool_needs_looks(&policy, (unsigned)workers_running(m));
@@ -493,4 +508,5 @@ void children_init(struct master *m, const struct handover *handover, bool is_sa
     }
     if (handover != NULL)
         take_over(m, handover, is_same_mapping);
+    m->pool.wanted = count_workers(m, clock_monotonic_us()).old;
 }

@@ -184,9 +184,8 @@ static void supervise(struct master *m)
         tell_supervisor(m);
         if (m->phase == UPGRADING)
             upgrade_go_on(m);
-        if (m->phase == RUNNING)
-            children_keep(m);
-        else if (clock_monotonic_us() >= m->phase_ends_us)
+        children_keep(m);
+        if (m->phase != RUNNING && clock_monotonic_us() >= m->phase_ends_us)
             lose_patience(m);
     }
     child_log_end(&m->child_log); /* what the last one said before it was reaped */

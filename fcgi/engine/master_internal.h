@@ -66,7 +66,8 @@ struct master {
 /* Makes the places; those of `handover` are taken. NULL: nobody is there. */
 void children_init(struct master *m, const struct handover *handover, bool is_same_mapping);
 
-/* Starts what is missing and tells workers to leave that are too many. */
+/* Starts what is missing and tells workers to leave that are too many: in RUNNING, and of workers in
+ * UPGRADING too. */
 void children_keep(struct master *m);
 
 /* Collects those that have ended. */

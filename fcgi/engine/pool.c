@@ -37,7 +37,7 @@ static bool is_one_too_many(const struct pool_policy *policy, const struct pool_
     return facts->longest_idle_us >= policy->idle_timeout_us;
 }
 
-unsigned pool_decide(struct pool *pool, const struct pool_policy *policy, const struct pool_facts *facts)
+static unsigned decide(struct pool *pool, const struct pool_policy *policy, const struct pool_facts *facts)
 {
     if (policy->mode == POOL_STATIC)
         return policy->max;
@@ -45,11 +45,22 @@ unsigned pool_decide(struct pool *pool, const struct pool_policy *policy, const 
     unsigned more = risen > spare ? risen : spare;
     if (more > 0)
         return at_most(facts->running + more, policy->max);
-    if (facts->now_us >= pool->fall_at_us && is_one_too_many(policy, facts)) {
+    if (facts->old == 0 && facts->now_us >= pool->fall_at_us && is_one_too_many(policy, facts)) {
         pool->fall_at_us = facts->now_us + POOL_FALL_US;
         return facts->running - 1;
     }
     return at_most(facts->running, policy->max);
+}
+
+unsigned pool_decide(struct pool *pool, const struct pool_policy *policy, const struct pool_facts *facts)
+{
+    struct pool_facts seen = *facts;
+
+    /* Of an old one and the one that replaces it, which may both serve, only one counts. */
+    if (facts->old > 0)
+        seen.running = pool->wanted;
+    pool->wanted = decide(pool, policy, &seen);
+    return pool->wanted;
 }
 
 bool pool_needs_looks(const struct pool_policy *policy, unsigned running)

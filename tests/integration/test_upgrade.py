@@ -13,6 +13,7 @@ import chat
 from administrator import Admin, ask_directly
 from front_ends import OPENED_BY_ANOTHER
 from load import Ask, Front, open_loop
+from preloaded import preload
 from processes import CAN_LOOK_INSIDE, wait_until
 from scripts import answer, data, data_until, end, hang, head, pause
 from tree import Tree, hostile, model
@@ -288,6 +289,75 @@ def test_what_outlasts_the_drain_timeout_is_ended_and_told_of(start):
     assert b"[DONE]" not in call.reply().body
     assert gateway.event(call)["end"] == "worker_died"
     assert len(gateway.log_lines("drain_timeout")) == 1 and deaths(gateway) == []
+
+
+POOLS = {
+    "static": [],
+    "dynamic": ["--pm", "dynamic", "--min-spare-workers", "1", "--max-spare-workers", "6"],
+    "ondemand": ["--pm", "ondemand", "--idle-timeout-ms", "600000"],
+}
+
+
+def fill(gateway, n):
+    """So many idle workers, whatever the kind of pool."""
+    gateway.script("slow", "k2", [head(), data(chat.HELLO), hang()])
+    calls = begin_streams(gateway, n)
+    for call in calls:
+        call.close()
+    wait_until(lambda: [worker["stage"] for worker in gateway.status()["workers"]] == n * ["idle"], "all are idle", 30)
+    return gateway.workers()
+
+
+@pytest.mark.parametrize("pm", POOLS)
+def test_as_many_workers_serve_after_an_upgrade_as_before(start, pm):
+    gateway = start(workers=6, flags=["--queue-timeout-ms", "20000", *POOLS[pm]])
+    before = fill(gateway, 6)
+    fewest, stop = [6], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            fewest[0] = min(fewest[0], len(gateway.workers()))
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    gateway.upgrade("0.1.1")
+    stop.set()
+    counter.join(60)
+    assert fewest[0] == 6, "those that leave are replaced before"
+    wait_until(lambda: len(gateway.workers()) == 6 and not gateway.workers() & before, "the old ones have ended", 30)
+    gateway.expect_collected()
+
+
+@pytest.mark.parametrize("pm", POOLS)
+def test_workers_that_cannot_begin_relieve_nobody(start, tmp_path, pm):
+    sign = tmp_path / "no-workers"
+    environment = preload("failing_worker", tmp_path) | {"NO_WORKERS": str(sign)}
+    gateway = start(workers=6, flags=POOLS[pm], router_environment=environment)
+    before = fill(gateway, 6)
+    sign.touch()
+    build(gateway.program, "0.1.1")
+    gateway.signal_upgrade()
+    wait_until(lambda: len(gateway.log_lines("worker_failed")) >= 12, "the new ones have tried, and again", 60)
+    assert before <= gateway.workers()
+    assert gateway.chat("m").status == 200
+    sign.unlink()
+    wait_until(lambda: len(gateway.workers()) == 6 and not gateway.workers() & before, "they relieve the old ones", 60)
+    assert gateway.chat("m").status == 200
+
+
+def test_a_worker_that_retires_while_the_roles_end_is_replaced(start):
+    gateway = start(workers=1, flags=["--max-requests", "1"])
+    shipper = gateway.process_of("shipper")
+    os.kill(shipper, signal.SIGSTOP)
+    build(gateway.program, "0.1.1")
+    gateway.signal_upgrade()
+    wait_until(lambda: "keeper" not in gateway.router.roles().values(), "the roles end")
+    before = gateway.workers()
+    assert gateway.chat("m").status == 200
+    wait_until(lambda: gateway.workers() - before or gateway.log_lines("upgraded"), "there is a worker again", 60)
+    assert gateway.log_lines("upgraded") == [], "the shipper holds it up"
+    os.kill(shipper, signal.SIGCONT)
+    wait_until(lambda: gateway.log_lines("upgraded"), "the program is replaced", 30)
 
 
 def test_sigterm_during_an_upgrade_drains(start):

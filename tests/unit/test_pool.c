@@ -113,6 +113,70 @@ START_TEST(one_leaves_a_second)
 }
 END_TEST
 
+/* After an upgrade, from `old` workers that serve, of which so many are idle, and long since. */
+static const struct upgrade_row {
+    const char *what;
+    const struct pool_policy *policy;
+    unsigned old, idle;
+    bool can_begin; /* the new ones */
+} upgrades[] = {
+    { "static", &fixed, 16, 16, true },
+    { "static, new ones fail", &fixed, 16, 16, false },
+    { "dynamic, all are idle", &dynamic, 15, 15, true },
+    { "dynamic, most are busy", &dynamic, 15, 2, true },
+    { "dynamic, new ones fail", &dynamic, 15, 15, false },
+    { "dynamic, one", &dynamic, 1, 1, true },
+    { "ondemand, all are idle", &on_demand, 8, 8, true },
+    { "ondemand, all are busy", &on_demand, 8, 0, true },
+    { "ondemand, new ones fail", &on_demand, 8, 8, false },
+};
+
+START_TEST(an_upgrade_leaves_no_fewer_to_serve_and_those_that_fail_relieve_nobody)
+{
+    const struct upgrade_row *row = &upgrades[_i];
+    struct pool pool = { .wanted = row->old };
+    unsigned mine = 0, ready = 0, old = row->old, n_looks = 0;
+    uint64_t now_us = 1000 * S;
+
+    for (; old > 0 && n_looks < 1000; n_looks++, now_us += 20 * MS) {
+        unsigned old_idle = old < row->idle ? old : row->idle;
+        const struct pool_facts facts = {
+            .now_us = now_us,
+            .running = mine,
+            .starting = mine - ready,
+            .old = old,
+            .idle = old_idle + ready,
+            .longest_idle_us = 100 * S,
+        };
+        unsigned wanted = pool_decide(&pool, row->policy, &facts);
+        ck_assert_msg(wanted >= row->old && wanted <= row->policy->max, "%s: look %u wants %u", row->what,
+                      n_looks, wanted);
+        if (mine < wanted)
+            mine = wanted;
+        else if (row->can_begin && ready < mine)
+            ready++;
+        while (old > 0 && ready + old > wanted)
+            old--;
+        ck_assert_msg(ready + old >= row->old, "%s: look %u leaves %u + %u", row->what, n_looks, ready, old);
+    }
+    ck_assert_msg(old == (row->can_begin ? 0 : row->old), "%s: %u old ones are left", row->what, old);
+}
+END_TEST
+
+START_TEST(during_an_upgrade_it_rises_for_those_who_wait_and_falls_after_it)
+{
+    struct pool pool = { .wanted = 3 };
+    struct pool_facts facts = { .now_us = S, .running = 3, .old = 3, .waiting = 2 };
+
+    ck_assert_uint_eq(pool_decide(&pool, &on_demand, &facts), 4);
+    facts =
+        (struct pool_facts){ .now_us = 2 * S, .running = 4, .old = 1, .idle = 4, .longest_idle_us = 60 * S };
+    ck_assert_uint_eq(pool_decide(&pool, &on_demand, &facts), 4);
+    facts.old = 0;
+    ck_assert_uint_eq(pool_decide(&pool, &on_demand, &facts), 3);
+}
+END_TEST
+
 /* Whatever it sees, it stays within its bounds. */
 START_TEST(no_facts_lead_out_of_the_bounds)
 {
@@ -125,13 +189,14 @@ START_TEST(no_facts_lead_out_of_the_bounds)
         const struct pool_policy *policy = policies[random() % 3];
         facts.now_us += (uint64_t)random() % (2 * S);
         facts.running = (unsigned)random() % (policy->max + 1);
+        facts.old = random() % 2 == 0 ? 0 : (unsigned)random() % (policy->max + 1);
         facts.idle = (unsigned)random() % (facts.running + 1);
         facts.starting = (unsigned)random() % (facts.running - facts.idle + 1);
         facts.waiting = (uint64_t)random() % 3 * (uint64_t)(random() % 200);
         facts.longest_idle_us = (uint64_t)random() % (20 * S);
         unsigned wanted = pool_decide(&pool, policy, &facts);
         ck_assert_uint_le(wanted, policy->max);
-        if (policy->mode != POOL_STATIC)
+        if (policy->mode != POOL_STATIC && facts.old == 0)
             ck_assert_uint_ge(wanted + 1, facts.running);
     }
 }
@@ -156,6 +221,9 @@ int main(void)
     tcase_add_test(tcase, looks_between_two_steps_change_nothing);
     tcase_add_test(tcase, a_queue_that_was_empty_begins_with_one_again);
     tcase_add_test(tcase, one_leaves_a_second);
+    tcase_add_loop_test(tcase, an_upgrade_leaves_no_fewer_to_serve_and_those_that_fail_relieve_nobody, 0,
+                        sizeof(upgrades) / sizeof(upgrades[0]));
+    tcase_add_test(tcase, during_an_upgrade_it_rises_for_those_who_wait_and_falls_after_it);
     tcase_add_test(tcase, no_facts_lead_out_of_the_bounds);
     tcase_add_test(tcase, only_what_can_fall_or_lack_spare_ones_is_looked_at);
     suite_add_tcase(suite, tcase);
