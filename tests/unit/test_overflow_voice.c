@@ -45,6 +45,7 @@ static void set_up(void)
     process =
         (struct engine_process){ .settings = &settings.engine, .mapping = mapping_alone("llm-router", 1) };
     process.mapping->workers[0].pid = 100;
+    process.mapping->workers[0].generation = 3;
     process.mapping->generation = 3;
     process.mapping->keeper.is_store_ok = 1;
     process.mapping->keeper.checked_us = clock_monotonic_us();
