@@ -124,7 +124,7 @@ def everything_on_disk(gateway, admin):
     """RUN_DIR, STATE_DIR and all logs; not the files that we gave the secrets in."""
     found = gateway.contents()
     del found[gateway.master_key_file.name], found[admin.token_file.name]
-    assert {"run/llm-router.map", "llm-router.log", "cgi.log", "state/configkv/LLM_ROUTER_CONFIG.json"} <= set(found)
+    assert {"run/llm-router.map", gateway.router.log.name, "cgi.log", "state/configkv/LLM_ROUTER_CONFIG.json"} <= set(found)
     return found
 
 

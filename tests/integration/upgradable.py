@@ -47,6 +47,10 @@ def expect_whole(calls):
 
 
 class UpgradableGateway(Gateway):
+    def __init__(self, *arguments, flags=(), **options):
+        """Drains for as long as it does by default, also where bin-path.conf says less."""
+        super().__init__(*arguments, flags=["--drain-timeout-ms", "600000", *flags], **options)
+
     @functools.cached_property
     def program(self):
         path = self.folder / "llm-router"
