@@ -17,7 +17,6 @@ from tree import Tree, hostile, model
 
 TREE = Tree(model("m", hostile("a", "k1")), model("two", hostile("a", "k1"), hostile("b", "k2")), default="m")
 WORKERS = 8  # of the gateway
-QUEUE_TIMEOUT_S = 1.0  # who waits for a worker waits so long
 ELSEWHERE = "127.0.0.2"  # an address that is not the one whom the pages are shown to
 
 at_each_mount = pytest.mark.parametrize("mount", MOUNTS)
@@ -185,15 +184,15 @@ def test_nothing_is_compressed_on_its_way(gateway):
 def test_probes_and_pages_are_answered_while_all_workers_are_busy(gateway):
     gateway.script("m", "k1", [hang()])
     calls = [gateway.begin("m") for _ in range(WORKERS)]
-    gateway.upstream.wait_record(WORKERS)
-    begun = time.monotonic()
-    assert gateway.get("/livez", key=None).json() == {"status": "live"}
-    assert gateway.get("/readyz", key=None).json()["status"] == "ready"
-    assert gateway.get("/metrics", key=None).body.startswith(b"# HELP ")
-    assert stages(gateway) == ["waiting"] * WORKERS
-    assert time.monotonic() - begun < 4 * QUEUE_TIMEOUT_S, "they waited with the others"
-    for call in calls:
-        call.close()
+    try:
+        gateway.upstream.wait_record(WORKERS)  # who waits with the others is told that the gateway is busy
+        assert gateway.get("/livez", key=None).json() == {"status": "live"}
+        assert gateway.get("/readyz", key=None).json()["status"] == "ready"
+        assert gateway.get("/metrics", key=None).body.startswith(b"# HELP ")
+        assert stages(gateway) == ["waiting"] * WORKERS
+    finally:
+        for call in calls:
+            call.close()
     wait_until(lambda: set(stages(gateway)) == {"idle"}, "the workers are free again")
 
 
