@@ -47,7 +47,7 @@ static uint64_t count_leases(const struct leases *leases, uint64_t caller)
     return count;
 }
 
-/* With the caller's set locked: of two who ask for the last place one gets it. */
+/* With the caller's set locked, of two who ask for the last place one gets it; without, both may. */
 static bool take_place(const struct admit *admit, uint64_t caller, struct admission *out)
 {
     uint64_t limit = out->limits[METER_CONCURRENCY];
@@ -99,11 +99,15 @@ static void note_taking(enum window_refusal refusal, const struct window *window
     note_window(window, out);
 }
 
-/* With the caller's set locked, as the next one. */
+/* With the caller's set locked, as the next one; NULL: it is not to be had, and who asks is let in,
+ * uncounted. */
 static void look_here(const struct window_set *set, uint64_t caller, struct admission *out)
 {
-    struct window window;
-    window_read(set, caller, clock_monotonic_us(), &window);
+    uint64_t now_us = clock_monotonic_us();
+    struct window window = { .ends_us = now_us + WINDOW_US };
+
+    if (set != NULL)
+        window_read(set, caller, now_us, &window);
     note_window(&window, out);
 }
 
@@ -112,6 +116,11 @@ static void take_here(struct window_set *set, uint64_t caller, const struct wind
 {
     const struct window_amounts limits = window_limits(out->limits);
     struct window window;
+
+    if (set == NULL) {
+        look_here(NULL, caller, out);
+        return;
+    }
     enum window_refusal refusal = window_take(set, caller, clock_monotonic_us(), &limits, wanted, &window);
     note_taking(refusal, &window, out);
 }
@@ -129,7 +138,8 @@ static bool take_in_redis(const struct admit *admit, uint64_t caller, const stru
     if (!out->is_in_redis)
         return false;
     struct window_set *set = windows_lock(&admit->shared->windows, caller);
-    window_put(set, &window);
+    if (set != NULL)
+        window_put(set, &window);
     windows_unlock(set);
     note_taking(refusal, &window, out);
     return true;
@@ -182,7 +192,9 @@ static void finish(const struct admit *admit, struct admission *admission,
     admission->is_unsettled = false;
     if (has_window(admission->limits)) {
         struct window_set *set = windows_lock(&admit->shared->windows, admission->caller);
-        window_correct(set, admission->caller, clock_monotonic_us(), admission->window_id, &taken, instead);
+        if (set != NULL)
+            window_correct(set, admission->caller, clock_monotonic_us(), admission->window_id, &taken,
+                           instead);
         windows_unlock(set);
         if (admission->is_in_redis)
             shared_window_correct(admit->redis, admission->caller, admission->window_id, &taken, instead);

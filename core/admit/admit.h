@@ -8,6 +8,11 @@
  *
  * Minutes are counted in Redis where there is one, and by this instance alone as long
  * as Redis does not answer; then it goes on from what Redis said last.
+ *
+ * A process that is stopped while it counts keeps others from some callers' minutes: they are waited for
+ * SHARED_MUTEX_PATIENCE_MS at most, and then requests of these callers are let in by their places alone
+ * where Redis does not count them, as if none had been before them. What they use may be counted
+ * when it goes on.
  */
 #ifndef CORE_ADMIT_ADMIT_H
 #define CORE_ADMIT_ADMIT_H

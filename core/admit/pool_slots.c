@@ -1,6 +1,5 @@
 #include "core/admit/pool_slots.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
@@ -109,31 +108,20 @@ static bool waits_for(const struct pool_owner *owner, uint64_t hash)
 
 /* --- with the lock --- */
 
-static void lock(struct pool_slots *slots)
+static bool lock(struct pool_slots *slots)
 {
-    int r = pthread_mutex_lock(&slots->lock);
-
-    if (r == EOWNERDEAD)
-        r = pthread_mutex_consistent(&slots->lock);
-    if (r != 0)
-        abort();
+    return shared_mutex_lock(&slots->mutex) != SHARED_MUTEX_BUSY;
 }
 
 static void unlock(struct pool_slots *slots)
 {
-    pthread_mutex_unlock(&slots->lock);
+    shared_mutex_unlock(&slots->mutex);
 }
 
 void pool_slots_init(struct pool_slots *slots)
 {
-    pthread_mutexattr_t shared;
-
-    if (pthread_mutexattr_init(&shared) != 0 ||
-        pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED) != 0 ||
-        pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST) != 0 ||
-        pthread_mutex_init(&slots->lock, &shared) != 0)
+    if (shared_mutex_init(&slots->mutex) != 0)
         abort();
-    pthread_mutexattr_destroy(&shared);
 }
 
 static uint32_t saturated_ms(const struct pool_slots *slots, uint64_t hash, uint64_t now_us)
@@ -151,7 +139,8 @@ void pool_slots_mark_saturated(struct pool_slots *slots, uint64_t hash, uint32_t
     uint64_t until_us = clock_monotonic_us() + ms * US_PER_MS;
     struct pool_mark *place = &slots->marks[0];
 
-    lock(slots);
+    if (!lock(slots))
+        return;
     for (size_t i = 0; i < POOL_MARKS; i++) {
         struct pool_mark *mark = &slots->marks[i];
         if (mark->pool == hash) {
@@ -169,11 +158,12 @@ void pool_slots_mark_saturated(struct pool_slots *slots, uint64_t hash, uint32_t
 void pool_slots_read_saturated(struct pool_slots *slots, const struct slot_pool *asked, size_t n,
                                uint32_t *out_ms)
 {
-    lock(slots);
+    bool is_locked = lock(slots);
     uint64_t now_us = clock_monotonic_us();
     for (size_t i = 0; i < n; i++)
-        out_ms[i] = saturated_ms(slots, asked[i].hash, now_us);
-    unlock(slots);
+        out_ms[i] = is_locked ? saturated_ms(slots, asked[i].hash, now_us) : 0;
+    if (is_locked)
+        unlock(slots);
 }
 
 static void count_ahead(const struct pool_owners *owners, const struct pool_owner *own,
@@ -191,6 +181,21 @@ static void count_ahead(const struct pool_owners *owners, const struct pool_owne
         for (size_t k = 0; k < n; k++)
             states[k].ahead += asked[k].capacity > 0 && waits_for(owner, asked[k].hash) ? 1 : 0;
     }
+}
+
+/* What only the lock makes whole: marks, and who is ahead in the queues. */
+static void look_around(const struct pool_slots *slots, const struct pool_owners *owners,
+                        struct pool_owner *own, const struct pool_terms *terms, const struct slot_pool *asked,
+                        size_t n, struct pool_state *states)
+{
+    uint64_t now_us = clock_monotonic_us();
+
+    for (size_t i = 0; i < n; i++)
+        states[i].saturated_ms = saturated_ms(slots, asked[i].hash, now_us);
+    /* One who did not ask in time has lost its place. */
+    if (!is_recent(own->asked_us, now_us, terms->ticket_ms))
+        atomic_store(&own->ticket, 0);
+    count_ahead(owners, own, terms, asked, n, states);
 }
 
 static void join_queues(struct pool_slots *slots, struct pool_owner *own, const struct slot_pool *asked,
@@ -213,23 +218,20 @@ size_t pool_slots_take(struct pool_slots *slots, const struct pool_owners *owner
 {
     uint32_t held[POOLS_MAX] = { 0 };
 
-    lock(slots);
-    uint64_t now_us = clock_monotonic_us();
+    bool is_locked = lock(slots);
     pool_owners_count(owners, &own->holds[hold], terms, asked, n, held);
     for (size_t i = 0; i < n; i++)
-        states[i] = (struct pool_state){ .held = held[i],
-                                         .saturated_ms = saturated_ms(slots, asked[i].hash, now_us) };
-    /* One who did not ask in time has lost its place. */
-    if (!is_recent(own->asked_us, now_us, terms->ticket_ms))
-        atomic_store(&own->ticket, 0);
-    count_ahead(owners, own, terms, asked, n, states);
+        states[i] = (struct pool_state){ .held = held[i] };
+    if (is_locked)
+        look_around(slots, owners, own, terms, asked, n, states);
     size_t place = pools_choose(asked, states, n);
     if (place < n && asked[place].capacity > 0)
         pool_owner_hold(own, hold, asked[place].hash);
     else if (place < n || !waits)
         pool_owner_leave(own, hold);
-    else
+    else if (is_locked)
         join_queues(slots, own, asked, n);
-    unlock(slots);
+    if (is_locked)
+        unlock(slots);
     return place;
 }

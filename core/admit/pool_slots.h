@@ -7,12 +7,12 @@
 #ifndef CORE_ADMIT_POOL_SLOTS_H
 #define CORE_ADMIT_POOL_SLOTS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/shared_mutex.h"
 #include "core/base/span.h"
 
 enum { POOLS_MAX = 100, /* that one request may ask for */ POOL_MARKS = 256, POOL_CAPACITY_MAX = 1 << 24 };
@@ -79,9 +79,13 @@ struct pool_mark {
 
 /* Shared by all workers. With the lock, tickets are given out, records looked through and slots
  * taken: of two who ask for the last one, one gets it. One who dies with it leaves a mark half
- * written, at worst. Where there is no room for a mark, the one that ends first goes. */
+ * written, at worst. Where there is no room for a mark, the one that ends first goes.
+ *
+ * Nobody waits for long for one who is stopped with the lock (core/base/shared_mutex.h). Without it slots
+ * are given out as the records count them, which needs none: of two who ask for the last one, both may
+ * get it. Marks are neither set nor heeded, and nobody joins the queues or is ahead in them. */
 struct pool_slots {
-    pthread_mutex_t lock;
+    struct shared_mutex mutex;
     uint64_t last_ticket;
     struct pool_mark marks[POOL_MARKS];
 };

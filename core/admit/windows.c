@@ -1,39 +1,26 @@
 #include "core/admit/windows.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 void windows_init(struct windows *windows)
 {
-    pthread_mutexattr_t shared;
-
-    if (pthread_mutexattr_init(&shared) != 0 ||
-        pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED) != 0 ||
-        pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST) != 0)
-        abort();
     for (size_t i = 0; i < WINDOW_SETS; i++) {
-        if (pthread_mutex_init(&windows->sets[i].lock, &shared) != 0)
+        if (shared_mutex_init(&windows->sets[i].mutex) != 0)
             abort();
     }
-    pthread_mutexattr_destroy(&shared);
 }
 
 struct window_set *windows_lock(struct windows *windows, uint64_t caller)
 {
     struct window_set *set = &windows->sets[caller % WINDOW_SETS];
-    int r = pthread_mutex_lock(&set->lock);
-
-    if (r == EOWNERDEAD)
-        r = pthread_mutex_consistent(&set->lock);
-    if (r != 0)
-        abort();
-    return set;
+    return shared_mutex_lock(&set->mutex) != SHARED_MUTEX_BUSY ? set : NULL;
 }
 
 void windows_unlock(struct window_set *set)
 {
-    pthread_mutex_unlock(&set->lock);
+    if (set != NULL)
+        shared_mutex_unlock(&set->mutex);
 }
 
 /* Two processes read the clock in one order and come here in another: a window may have

@@ -11,14 +11,17 @@
  *
  * A set of windows is locked for as long as it takes to read or to change one of them.
  * The lock of a process that dies is passed on; what it was about to write may then be
- * half there, which falsifies one caller's minute at most.
+ * half there, which falsifies one caller's minute at most. One that is stopped with the
+ * lock keeps the set to itself: nobody waits for it for long, and until it goes on or is
+ * ended nothing is known of the minutes of that set's callers.
  */
 #ifndef CORE_ADMIT_WINDOWS_H
 #define CORE_ADMIT_WINDOWS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/base/shared_mutex.h"
 
 enum { WINDOW_SETS = 512, WINDOW_WAYS = 16, WINDOW_US = 60 * 1000 * 1000 };
 
@@ -30,7 +33,7 @@ struct window {
 };
 
 struct window_set {
-    pthread_mutex_t lock;
+    struct shared_mutex mutex;
     struct window windows[WINDOW_WAYS];
 };
 
@@ -48,7 +51,8 @@ enum window_refusal { WINDOW_TAKEN, WINDOW_NO_REQUESTS, WINDOW_NO_TOKENS };
 /* Before fork, on zeroed memory. */
 void windows_init(struct windows *windows);
 
-/* The set in which the caller's window is. To be locked around all that follows. */
+/* The set in which the caller's window is. To be locked around all that follows. NULL: it is not to be
+ * had, as core/base/shared_mutex.h has it; there is nothing to unlock then, and doing so is allowed. */
 struct window_set *windows_lock(struct windows *windows, uint64_t caller);
 void windows_unlock(struct window_set *set);
 

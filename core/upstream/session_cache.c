@@ -1,25 +1,11 @@
 #include "core/upstream/session_cache.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "core/base/clock.h"
 #include "core/upstream/session_cache_internal.h"
-
-static int init_mutex(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t attributes;
-    int r;
-
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    r = pthread_mutex_init(mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    return r;
-}
 
 int session_cache_open(struct session_cache **out, struct error *e)
 {
@@ -28,7 +14,7 @@ int session_cache_open(struct session_cache **out, struct error *e)
 
     if (cache == MAP_FAILED)
         return error_set(e, ERR_SYSTEM, "no memory for TLS sessions: %s", strerror(errno));
-    int cause = madvise(cache, sizeof(*cache), MADV_DONTDUMP) != 0 ? errno : init_mutex(&cache->mutex);
+    int cause = madvise(cache, sizeof(*cache), MADV_DONTDUMP) != 0 ? errno : shared_mutex_init(&cache->mutex);
     if (cause != 0) {
         session_cache_close(cache);
         return error_set(e, ERR_SYSTEM, "TLS sessions cannot be shared: %s", strerror(cause));
@@ -59,17 +45,15 @@ static void empty(struct session_cache *cache)
 /* Does not wait: the other may have been stopped, and a handshake in full costs less. */
 static bool enter(struct session_cache *cache)
 {
-    int r = pthread_mutex_trylock(&cache->mutex);
-    if (r == EOWNERDEAD) {
+    enum shared_mutex_grant grant = shared_mutex_try(&cache->mutex);
+    if (grant == SHARED_MUTEX_ORPHANED)
         empty(cache);
-        r = pthread_mutex_consistent(&cache->mutex);
-    }
-    return r == 0;
+    return grant != SHARED_MUTEX_BUSY;
 }
 
 static void leave(struct session_cache *cache)
 {
-    pthread_mutex_unlock(&cache->mutex);
+    shared_mutex_unlock(&cache->mutex);
 }
 
 static void drop_lapsed(struct session_cache *cache)

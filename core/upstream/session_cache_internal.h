@@ -2,8 +2,7 @@
 #ifndef CORE_UPSTREAM_SESSION_CACHE_INTERNAL_H
 #define CORE_UPSTREAM_SESSION_CACHE_INTERNAL_H
 
-#include <pthread.h>
-
+#include "core/base/shared_mutex.h"
 #include "core/upstream/session_cache.h"
 
 struct session_entry {
@@ -13,7 +12,7 @@ struct session_entry {
 };
 
 struct session_cache {
-    pthread_mutex_t mutex; /* robust: the kernel tells the next one that its holder died */
+    struct shared_mutex mutex;
     struct session_entry entries[SESSIONS_MAX];
     uint8_t bytes[SESSIONS_MAX][SESSION_BYTES_MAX];
 };

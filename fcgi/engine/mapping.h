@@ -22,7 +22,7 @@
 #include "core/telemetry/cells.h"
 
 enum {
-    MAPPING_LAYOUT = 13,
+    MAPPING_LAYOUT = 14,
     SCOREBOARD_MAX = 4096, /* workers */
 };
 

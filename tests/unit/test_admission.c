@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "core/admit/admit.h"
+#include "tests/unit/stopped_process.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-enum { ALICE = 7, BOB = ALICE + WINDOW_SETS, WORKERS = 16 };
+enum { ALICE = 7, BOB = ALICE + WINDOW_SETS, CAROL = ALICE + 1, WORKERS = 16 };
 
 struct record {
     char before[40];
@@ -269,6 +270,46 @@ START_TEST(of_many_who_ask_at_once_exactly_the_limit_get_a_place_and_the_dead_le
 }
 END_TEST
 
+/* --- one that is stopped at work --- */
+
+static struct window_set *set;
+
+static void lock_alice(void)
+{
+    set = windows_lock(&shared->admit.windows, ALICE);
+}
+
+static void unlock_alice(void)
+{
+    windows_unlock(set);
+}
+
+START_TEST(callers_whose_minutes_a_stopped_process_keeps_are_let_in_by_their_places)
+{
+    ck_assert(ask(0, ALICE, 3, 1, 100, 60));
+    pid_t stopped = stop_with(lock_alice, unlock_alice);
+    ck_assert(ask(1, ALICE, 3, 1, 100, 60));
+    ck_assert(ask(2, ALICE, 3, 1, 100, 60));
+    ck_assert_uint_eq(admission_remaining(&admissions[2], METER_CONCURRENCY), 0);
+    ck_assert_uint_eq(admission_remaining(&admissions[2], METER_TOKENS), 100);
+    ck_assert(!ask(3, ALICE, 3, 1, 100, 60));
+    ck_assert_int_eq(admissions[3].refused, METER_CONCURRENCY);
+    ck_assert(ask(4, CAROL, 1, 1, 100, 60));
+    ck_assert(!ask(5, CAROL, 9, 1, 100, 60));
+    ck_assert_int_eq(admissions[5].refused, METER_REQUESTS);
+    admit_settle(&workers[1], &admissions[1], 7);
+    assert_used(ALICE, 2, 0, 0); /* as far as is known */
+
+    let_go_on(stopped);
+    assert_used(ALICE, 2, 1, 60);
+    ck_assert(!ask(1, ALICE, 3, 1, 0, 1));
+    ck_assert_int_eq(admissions[1].refused, METER_REQUESTS);
+    admit_settle(&workers[0], &admissions[0], 20);
+    admit_settle(&workers[2], &admissions[2], 5); /* its tokens were used now */
+    assert_used(ALICE, 0, 1, 25);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("admission");
@@ -286,6 +327,7 @@ int main(void)
     tcase_add_test(tc, callers_differ_by_their_keys_digest_and_are_never_nobody);
     tcase_add_test(tc, no_more_than_the_limit_are_ever_in_hand);
     tcase_add_test(tc, of_many_who_ask_at_once_exactly_the_limit_get_a_place_and_the_dead_leave_theirs);
+    tcase_add_test(tc, callers_whose_minutes_a_stopped_process_keeps_are_let_in_by_their_places);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

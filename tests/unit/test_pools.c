@@ -8,6 +8,7 @@
 #include "core/admit/shared_pools.h"
 #include "core/store/place.h"
 #include "tests/unit/pools_instances.h"
+#include "tests/unit/stopped_process.h"
 
 /* --- which one: pure --- */
 
@@ -688,6 +689,46 @@ START_TEST(slots_of_those_who_are_killed_come_back)
 }
 END_TEST
 
+static void lock_slots(void)
+{
+    shared_mutex_lock(&instances[0].shared->slots.mutex);
+}
+
+static void unlock_slots(void)
+{
+    shared_mutex_unlock(&instances[0].shared->slots.mutex);
+}
+
+START_TEST(while_one_is_stopped_at_work_slots_are_given_out_as_the_records_count_them)
+{
+    const struct slot_pool pool = pool_of("tts:pool:1", 2), saturated = pool_of("tts:pool:2", 2);
+
+    begin(_i);
+    set_terms(DEADLINE_S * 1000, DEADLINE_S * 1000);
+    assert_answer(&workers[0], &pool, 1, false, POOL_TAKEN, "before");
+    pools_mark_saturated(&workers[0].pools, &saturated, DEADLINE_S * 1000);
+    pid_t stopped = stop_with(lock_slots, unlock_slots);
+    assert_answer(&workers[1], &pool, 1, false, POOL_TAKEN, "meanwhile");
+    for (unsigned i = 2; i < 12; i++)
+        assert_answer(&workers[i], &pool, 1, i % 2 == 0, POOL_FULL, "beyond the capacity");
+    assert_held(&pool, 2, "meanwhile");
+    leave(&workers[0]);
+    assert_held(&pool, 1, "given back meanwhile");
+    pools_mark_saturated(&workers[0].pools, &saturated, 2 * DEADLINE_S * 1000);
+
+    let_go_on(stopped);
+    for (unsigned i = 2; i < 12; i++)
+        leave(&workers[i]);
+    assert_answer(&workers[0], &pool, 1, true, POOL_TAKEN, "afterwards");
+    assert_answer(&workers[2], &pool, 1, true, POOL_FULL, "the first to wait");
+    assert_answer(&workers[3], &pool, 1, true, POOL_FULL, "behind it");
+    leave(&workers[1]);
+    assert_answer(&workers[3], &pool, 1, true, POOL_FULL, "it is the other's");
+    assert_answer(&workers[2], &pool, 1, true, POOL_TAKEN, "who came first");
+    assert_answer(&workers[4], &saturated, 1, false, POOL_SATURATED, "the mark is there");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pools");
@@ -723,6 +764,8 @@ int main(void)
     tcase_add_loop_test(tc, of_many_processes_never_more_than_the_capacity_hold_a_slot, 0, STORES);
     tcase_add_test(tc, nor_of_several_instances_in_redis);
     tcase_add_loop_test(tc, slots_of_those_who_are_killed_come_back, 0, STORES);
+    tcase_add_loop_test(tc, while_one_is_stopped_at_work_slots_are_given_out_as_the_records_count_them, 0,
+                        STORES);
     suite_add_tcase(suite, tc);
     TCase *pure = tcase_create("choice");
     tcase_add_loop_test(pure, the_roomiest_is_chosen, 0, COUNT(choices));

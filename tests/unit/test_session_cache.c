@@ -198,7 +198,7 @@ END_TEST
 
 static void stop_at_work(void)
 {
-    pthread_mutex_lock(&cache->mutex);
+    shared_mutex_lock(&cache->mutex);
     raise(SIGSTOP);
 }
 
@@ -224,7 +224,7 @@ END_TEST
 /* The worst place to die at: the entry says that it is whole. */
 static void die_while_writing(void)
 {
-    pthread_mutex_lock(&cache->mutex);
+    shared_mutex_lock(&cache->mutex);
     cache->entries[7] = (struct session_entry){ .len = 20, .until_us = in_s(LATER_S), .peer = peer(1) };
     memcpy(cache->bytes[7], "half a secr", 11);
     raise(SIGKILL);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/admit/windows.h"
+#include "tests/unit/stopped_process.h"
 
 enum { ALICE = 7, BOB = 8, START = 5 * WINDOW_US };
 
@@ -27,13 +28,22 @@ static void tear_down(void)
     munmap(windows, sizeof(*windows));
 }
 
+/* A machine that is too busy is not what these tests are about. */
+static struct window_set *lock_set(uint64_t caller)
+{
+    struct window_set *set;
+    while ((set = windows_lock(windows, caller)) == NULL)
+        usleep(1000);
+    return set;
+}
+
 static struct window last; /* as it was after the last call */
 
 static enum window_refusal take(uint64_t caller, uint64_t now_us, uint64_t most_requests,
                                 uint64_t most_tokens, uint64_t tokens)
 {
     const struct window_amounts limits = { most_requests, most_tokens }, wanted = { 1, tokens };
-    struct window_set *set = windows_lock(windows, caller);
+    struct window_set *set = lock_set(caller);
     enum window_refusal refusal = window_take(set, caller, now_us, &limits, &wanted, &last);
     windows_unlock(set);
     return refusal;
@@ -43,14 +53,14 @@ static void correct(uint64_t caller, uint64_t now_us, uint64_t id, uint64_t take
                     uint64_t tokens)
 {
     const struct window_amounts had = { 1, taken }, instead = { requests, tokens };
-    struct window_set *set = windows_lock(windows, caller);
+    struct window_set *set = lock_set(caller);
     window_correct(set, caller, now_us, id, &had, &instead);
     windows_unlock(set);
 }
 
 static void look(uint64_t caller, uint64_t now_us)
 {
-    struct window_set *set = windows_lock(windows, caller);
+    struct window_set *set = lock_set(caller);
     window_read(set, caller, now_us, &last);
     windows_unlock(set);
 }
@@ -176,7 +186,7 @@ END_TEST
 START_TEST(what_somebody_else_counts_is_put_and_keeps_its_end)
 {
     const struct window told = { ALICE, 99, START + 500, 4, 40 }, later = { ALICE, 99, START + 700, 5, 50 };
-    struct window_set *set = windows_lock(windows, ALICE);
+    struct window_set *set = lock_set(ALICE);
     window_put(set, &told);
     window_put(set, &later);
     windows_unlock(set);
@@ -267,6 +277,32 @@ START_TEST(processes_that_are_killed_at_any_point_lock_nobody_out)
 }
 END_TEST
 
+static struct window_set *taken;
+
+static void lock_alice(void)
+{
+    taken = lock_set(ALICE);
+}
+
+static void unlock_alice(void)
+{
+    windows_unlock(taken);
+}
+
+START_TEST(one_that_is_stopped_at_work_keeps_its_set_to_itself_and_no_other)
+{
+    take(ALICE, START, 3, 0, 1);
+    pid_t stopped = stop_with(lock_alice, unlock_alice);
+    for (int i = 0; i < 3; i++)
+        ck_assert_ptr_null(windows_lock(windows, ALICE)); /* would wait for ever */
+    windows_unlock(NULL);
+    ck_assert_int_eq(take(BOB, START, 3, 0, 1), WINDOW_TAKEN);
+    let_go_on(stopped);
+    ck_assert_int_eq(take(ALICE, START, 3, 0, 1), WINDOW_TAKEN);
+    assert_used(2, 2);
+}
+END_TEST
+
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 int main(void)
@@ -285,6 +321,7 @@ int main(void)
     tcase_add_test(tc, what_somebody_else_counts_is_put_and_keeps_its_end);
     tcase_add_test(tc, sixteen_processes_that_ask_at_once_get_exactly_the_limit);
     tcase_add_test(tc, processes_that_are_killed_at_any_point_lock_nobody_out);
+    tcase_add_test(tc, one_that_is_stopped_at_work_keeps_its_set_to_itself_and_no_other);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
