@@ -109,9 +109,11 @@ def traffic():
                                               "{{gen_ai_token_type}}", OF_ROUTE),
               "Long inputs explain late first tokens, long outputs long requests.", "short"),
         Panel("Throttled by limit", [(gateway_rate("throttled_total", "meter"), "{{meter}}"),
-                                     (gateway_rate("limits_alone_total"), "counted without Redis")],
+                                     (gateway_rate("limits_alone_total"), "counted without Redis"),
+                                     (gateway_rate("limits_uncounted_total"), "not counted at all")],
               "Requests answered 429, by the limit of their caller that was reached; events say whose. What was counted"
-              " without Redis says that it does not answer: each instance lets callers have as much.", "reqps"),
+              " without Redis says that it does not answer: each instance lets callers have as much. What was not counted at"
+              " all says that a worker is stopped.", "reqps"),
     ])
 
 

@@ -119,6 +119,7 @@ static void take_here(struct window_set *set, uint64_t caller, const struct wind
 
     if (set == NULL) {
         look_here(NULL, caller, out);
+        out->is_uncounted = true;
         return;
     }
     enum window_refusal refusal = window_take(set, caller, clock_monotonic_us(), &limits, wanted, &window);

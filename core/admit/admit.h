@@ -63,6 +63,7 @@ struct admission {
     uint64_t window_left_us;
     enum meter refused;      /* METERS: it was admitted */
     bool is_in_redis;        /* the window is */
+    bool is_uncounted;       /* it was let in, and is in no window: see above */
     enum redis_change redis; /* with this one */
 
     /* private */

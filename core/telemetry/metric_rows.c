@@ -225,6 +225,14 @@ const struct metric metric_rows[METRIC_COUNT] = {
         .moves = "At once. Other instances let the caller have as much again meanwhile.",
         .advice = "Look after Redis; the log says how it fails.",
     },
+    [METRIC_LIMITS_UNCOUNTED] = {
+        .name = GATEWAY "limits.uncounted", .unit = "{request}", .kind = METRIC_COUNTER, .block = BLOCK_INSTANCE,
+        .divisor = 1, .programs = METRIC_OF_ROUTER,
+        .help = "Requests of callers with limits that were let in without being counted in their minute, since a "
+                "worker that does not go on keeps it from the others.",
+        .moves = "At once. Limits of a minute do not hold for these callers meanwhile; those of requests in hand do.",
+        .advice = "Find the worker that is stopped (ps: state T or t), and let it go on, or kill it.",
+    },
     [METRIC_POOL_INFLIGHT] = {
         .name = GATEWAY "pool.inflight", .unit = "{request}", .kind = METRIC_GAUGE, .block = BLOCK_POOL,
         .block_labels = { "app_id" }, .divisor = 1, .programs = METRIC_OF_ROUTER, .may_be_unknown = true,

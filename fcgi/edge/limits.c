@@ -134,8 +134,9 @@ void limits_begin(struct turn *turn)
 
 /* --- letting in --- */
 
-static void report_redis(const struct turn *turn)
+static void report_counting(const struct turn *turn)
 {
+    struct telemetry *telemetry = &turn->worker->process->mapping->telemetry;
     const struct admit *admit = &turn->worker->admit;
     const struct admission *admission = &turn->admission;
     bool has_window = admission->limits[METER_REQUESTS] > 0 || admission->limits[METER_TOKENS] > 0;
@@ -147,7 +148,9 @@ static void report_redis(const struct turn *turn)
         log_line(LOG_INFO, "limits_shared", "Redis counts callers' minutes again");
     if (admit->redis != NULL && has_window && admission->refused != METER_CONCURRENCY &&
         !admission->is_in_redis)
-        telemetry_add(&turn->worker->process->mapping->telemetry, METRIC_LIMITS_ALONE, 0, 1);
+        telemetry_add(telemetry, METRIC_LIMITS_ALONE, 0, 1);
+    if (admission->is_uncounted)
+        telemetry_add(telemetry, METRIC_LIMITS_UNCOUNTED, 0, 1);
 }
 
 static void refuse(struct turn *turn)
@@ -177,7 +180,7 @@ bool limits_admit(struct turn *turn, const struct dialect *dialect, const struct
     turn->has_asked = true;
     bool is_admitted = admit_request(&turn->worker->admit, admit_caller(turn->principal->sha256), limits,
                                      tokens, &turn->admission);
-    report_redis(turn);
+    report_counting(turn);
     if (!is_admitted)
         refuse(turn);
     return is_admitted;

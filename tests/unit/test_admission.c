@@ -290,11 +290,13 @@ START_TEST(callers_whose_minutes_a_stopped_process_keeps_are_let_in_by_their_pla
     pid_t stopped = stop_with(lock_alice, unlock_alice);
     ck_assert(ask(1, ALICE, 3, 1, 100, 60));
     ck_assert(ask(2, ALICE, 3, 1, 100, 60));
+    ck_assert(!admissions[0].is_uncounted && admissions[1].is_uncounted && admissions[2].is_uncounted);
     ck_assert_uint_eq(admission_remaining(&admissions[2], METER_CONCURRENCY), 0);
     ck_assert_uint_eq(admission_remaining(&admissions[2], METER_TOKENS), 100);
     ck_assert(!ask(3, ALICE, 3, 1, 100, 60));
     ck_assert_int_eq(admissions[3].refused, METER_CONCURRENCY);
     ck_assert(ask(4, CAROL, 1, 1, 100, 60));
+    ck_assert(!admissions[4].is_uncounted);
     ck_assert(!ask(5, CAROL, 9, 1, 100, 60));
     ck_assert_int_eq(admissions[5].refused, METER_REQUESTS);
     admit_settle(&workers[1], &admissions[1], 7);
