@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@
 #include "core/store/audit_internal.h"
 #include "core/store/jsonl_internal.h"
 
-enum { AUDIT_LINE_BYTES = 2 * STORE_CHANGES_LIMIT_BYTES };
+enum { AUDIT_LINE_BYTES = 2 * STORE_CHANGES_LIMIT_BYTES, LOCK_TICK_MS = 10 };
 
 static void directory_close(struct store *store)
 {
@@ -72,7 +73,8 @@ static int directory_get_all(struct store *store, const char *const *keys, size_
 }
 
 /* A lock of the open file: unlike fcntl's older kind it is not lost when this
- * process closes the file elsewhere. Released by close. */
+ * process closes the file elsewhere. Released by close. fcntl would wait for ever
+ * for a process that was stopped with it. */
 static int lock_for_writing(const struct directory_store *d, struct arena *arena, int *fd, struct error *e)
 {
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -80,15 +82,20 @@ static int lock_for_writing(const struct directory_store *d, struct arena *arena
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, DIRECTORY_FILE_MODE);
     if (lock < 0)
         return error_set(e, ERR_SYSTEM, "cannot open %s: %s", path, strerror(errno));
-    while (fcntl(lock, F_OFD_SETLKW, &whole) != 0) {
-        if (errno == EINTR)
-            continue;
-        int r = error_set(e, ERR_SYSTEM, "cannot lock %s: %s", path, strerror(errno));
-        close(lock);
-        return r;
+    uint64_t until_us = clock_monotonic_us() + STORE_WRITERS_MS * US_PER_MS;
+    int cause;
+    while ((cause = fcntl(lock, F_OFD_SETLK, &whole) == 0 ? 0 : errno) == EAGAIN &&
+           clock_monotonic_us() < until_us)
+        poll(NULL, 0, LOCK_TICK_MS);
+    if (cause == 0) {
+        *fd = lock;
+        return 0;
     }
-    *fd = lock;
-    return 0;
+    close(lock);
+    return cause == EAGAIN
+               ? error_set(e, ERR_SYSTEM, "another process has had %s locked for %d ms: is it stopped?", path,
+                           STORE_WRITERS_MS)
+               : error_set(e, ERR_SYSTEM, "cannot lock %s: %s", path, strerror(cause));
 }
 
 static int audit_append(const struct directory_store *d, const struct audit_line *line, struct error *e)

@@ -37,6 +37,7 @@ enum {
     STORE_CHANGES_LIMIT_BYTES = 1024 * 1024,
     STORE_AUDIT_LIMIT_BYTES = 16 * 1024 * 1024, /* of the audit log, as it is read */
     STORE_TIMEOUT_MS = 2000,
+    STORE_WRITERS_MS = 5000,    /* for other writers of the state directory */
     STORE_INSTANCE_LIFE_S = 15, /* an instance that has reported nothing for so long is gone */
 };
 
@@ -110,7 +111,7 @@ struct store_outcome {
  * ERR_CONFLICT: the version differs; out->version says what it is. ERR_SYSTEM: it may
  * have happened only where the server went away at the very commit, and the text says so.
  * A file that was edited in place is saved in the history before it is replaced, a row when it is edited.
- * Waits for other writers.
+ * Waits for other writers: in the state directory at most STORE_WRITERS_MS, then ERR_SYSTEM.
  */
 int store_put(struct store *store, const struct store_change *change, struct store_outcome *out,
               struct error *e);

@@ -13,7 +13,9 @@
 #include "core/base/file.h"
 #include "core/crypto/digest.h"
 #include "core/json/scan.h"
+#include "core/base/clock.h"
 #include "core/store/store.h"
+#include "tests/unit/stopped_process.h"
 
 static struct arena *arena;
 static char dir[64];
@@ -441,6 +443,37 @@ START_TEST(a_writer_that_is_killed_leaves_a_value_that_history_and_audit_log_hav
 }
 END_TEST
 
+static int lock_fd;
+
+static void lock_as_a_writer(void)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    lock_fd = open(path_of("lock"), O_RDWR);
+    if (lock_fd < 0 || fcntl(lock_fd, F_OFD_SETLK, &whole) != 0)
+        _exit(1);
+}
+
+static void unlock_as_a_writer(void)
+{
+    close(lock_fd);
+}
+
+START_TEST(a_writer_that_is_stopped_keeps_others_waiting_for_a_while_only)
+{
+    ck_assert_int_eq(put("before", "*"), 0);
+    pid_t stopped = stop_with(lock_as_a_writer, unlock_as_a_writer);
+    uint64_t begin_us = clock_monotonic_us();
+    ck_assert_int_eq(put("meanwhile", "*"), ERR_SYSTEM);
+    uint64_t ms = (clock_monotonic_us() - begin_us) / US_PER_MS;
+    ck_assert_msg(ms >= STORE_WRITERS_MS && ms < 4 * STORE_WRITERS_MS, "%lu ms", (unsigned long)ms);
+    ck_assert_msg(strstr(e.text, "locked") != NULL, "%s", e.text);
+    expect_value("before");
+    let_go_on(stopped);
+    ck_assert_msg(put("after", "*") == 0, "%s", e.text);
+    expect_value("after");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("store in a directory");
@@ -465,6 +498,7 @@ int main(void)
     tcase_add_test(tests, what_changed_may_be_told_in_several_lines);
     tcase_add_test(tests, a_directory_has_no_instances);
     tcase_add_test(tests, a_writer_that_is_killed_leaves_a_value_that_history_and_audit_log_have);
+    tcase_add_test(tests, a_writer_that_is_stopped_keeps_others_waiting_for_a_while_only);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
