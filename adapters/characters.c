@@ -68,14 +68,6 @@ uint32_t character_take(struct span *rest)
     return code;
 }
 
-size_t character_count(struct span text)
-{
-    size_t n = 0;
-    for (; text.len > 0; n++)
-        (void)character_take(&text);
-    return n;
-}
-
 bool character_extends(uint32_t code)
 {
     return is_in(EXTENDING, sizeof(EXTENDING) / sizeof(EXTENDING[0]), code);

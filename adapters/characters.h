@@ -12,9 +12,6 @@
  * code point. A byte that belongs to no well-formed character is U+FFFD. */
 uint32_t character_take(struct span *rest);
 
-/* How many there are. */
-size_t character_count(struct span text);
-
 /* Whether it extends the character before it, so that a cut between the two would
  * change what is written: an accent, a variation selector, a skin tone, a joiner. */
 bool character_extends(uint32_t code);

@@ -65,10 +65,10 @@ bool dashscope_has_param(enum dashscope_param param, const struct dashscope_mode
 }
 
 const struct adapter_format dashscope_formats[] = {
-    { "mp3", "mp3", "audio/mpeg" },
-    { "opus", "opus", "audio/ogg" },
-    { "wav", "wav", "audio/wav" },
-    { "pcm", "pcm", "audio/pcm" },
+    [DASHSCOPE_MP3] = { "mp3", "mp3", "audio/mpeg" },
+    [DASHSCOPE_OPUS] = { "opus", "opus", "audio/ogg" },
+    [DASHSCOPE_WAV] = { "wav", "wav", "audio/wav" },
+    [DASHSCOPE_PCM] = { "pcm", "pcm", "audio/pcm" },
 };
 
 struct span dashscope_real_model(const struct adapter_call *call)

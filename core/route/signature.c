@@ -3,7 +3,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/json/scan.h"
 #include "core/route/signature_body.h"
 #include "core/route/signature_table.h"
 
@@ -300,59 +299,6 @@ void signature_judge(const struct reply_facts *facts, struct arena *arena, struc
     out->retry_after_s = signature_hint_s(facts->retry_after_ms, facts->retry_after, &body,
                                           facts->now_s != 0 ? facts->now_s : (int64_t)time(NULL));
     copy_code(&finding, &body, out->code);
-}
-
-/* Of the values that may say "no error", null, "" and {} do. */
-static bool is_meant(const struct json_value *value)
-{
-    if (value->kind != JSON_KIND_OBJECT && value->kind != JSON_KIND_STRING)
-        return false;
-    return span_trim(span_of(value->raw.ptr + 1, value->raw.len - 2)).len > 0;
-}
-
-static bool is_failing_number(const struct json_value *value)
-{
-    return value->kind == JSON_KIND_NUMBER && !span_is(value->raw, "0");
-}
-
-static bool says_error(const struct json_value *value)
-{
-    return value->kind == JSON_KIND_STRING && json_string_is(value->raw, "error");
-}
-
-static int keep_value(void *ctx, const struct json_value *value)
-{
-    struct json_value *found = ctx;
-    found[value->path] = *value;
-    return 0;
-}
-
-bool signature_has_error(struct span body)
-{
-    enum { ERROR, TENCENT, GROQ, MINIMAX, QIANFAN_CODE, QIANFAN_TEXT, TYPE, OBJECT, COUNT };
-    static const struct json_want wants[COUNT] = {
-        [ERROR] = { "error", false },
-        [TENCENT] = { "Response.Error", false },
-        [GROQ] = { "x_groq.error", false },
-        [MINIMAX] = { "base_resp.status_code", false },
-        [QIANFAN_CODE] = { "error_code", false },
-        [QIANFAN_TEXT] = { "error_msg", false },
-        [TYPE] = { "type", false },
-        [OBJECT] = { "object", false },
-    };
-    struct json_value found[COUNT] = { { .kind = JSON_KIND_ABSENT } };
-    body = span_trim(body);
-    if (body.len > 0 && body.ptr[0] == '[') /* Gemini sends its error as an array's element */
-        body = span_trim(span_of(body.ptr + 1, body.len - 1));
-    /* Nearly every reply ends here, without a scan. */
-    if (body.len == 0 || body.ptr[0] != '{' ||
-        (memmem(body.ptr, body.len, "rror", 4) == NULL && memmem(body.ptr, body.len, "base_resp", 9) == NULL))
-        return false;
-    (void)json_scan(body, wants, COUNT, JSON_SCAN_CUT, keep_value, found, NULL);
-    return is_meant(&found[ERROR]) || is_meant(&found[TENCENT]) || is_meant(&found[GROQ]) ||
-           is_failing_number(&found[MINIMAX]) ||
-           (is_failing_number(&found[QIANFAN_CODE]) && found[QIANFAN_TEXT].kind == JSON_KIND_STRING) ||
-           says_error(&found[TYPE]) || says_error(&found[OBJECT]);
 }
 
 enum verdict signature_finish_reason(struct span text)

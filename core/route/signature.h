@@ -49,13 +49,6 @@ struct opinion {
 /* Never fails: what is not recognised falls back to the status. */
 void signature_judge(const struct reply_facts *facts, struct arena *arena, struct opinion *out);
 
-/* Whether a JSON text holds an error that is meant as one: `error`, x_groq.error
- * or Response.Error that is a non-empty object or string, base_resp with a
- * status_code other than 0, error_code with error_msg, or "error" as the text's
- * own `type` or `object`. For replies with a 2xx, whole or cut: cheap where the
- * bytes name no error at all. */
-bool signature_has_error(struct span body);
-
 /* Of a finish_reason (decoded text): VERDICT_OK, or VERDICT_SERVER for "error",
  * "network_error", "insufficient_system_resource", or VERDICT_CLIENT for
  * "content_filter" and "sensitive". Unknown values are VERDICT_OK. */

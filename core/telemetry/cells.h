@@ -117,6 +117,5 @@ void telemetry_visit(const struct telemetry *t, const struct series_facts *facts
 
 /* A cell as it is now; a histogram's count is the sum of its buckets. */
 uint64_t series_cell(const struct series *series, unsigned i);
-uint64_t series_histogram_count(const struct series *series);
 
 #endif

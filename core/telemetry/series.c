@@ -76,11 +76,3 @@ uint64_t series_cell(const struct series *series, unsigned i)
     uint64_t value = atomic_load_explicit(&series->cells[i], memory_order_relaxed);
     return series->metric->may_be_unknown && value > 0 ? value - 1 : value;
 }
-
-uint64_t series_histogram_count(const struct series *series)
-{
-    uint64_t count = 0;
-    for (unsigned i = 0; i <= series->metric->buckets->count; i++)
-        count += series_cell(series, i);
-    return count;
-}

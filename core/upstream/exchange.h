@@ -147,8 +147,4 @@ struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us
  * by the other one's receiver. */
 void exchange_cancel(struct exchange *x);
 
-/* Begins one where none runs, and runs it to its end. Always fills *out. */
-void exchange_run(struct exchange_client *client, const struct exchange_request *request,
-                  const struct exchange_receiver *receiver, struct exchange_result *out);
-
 #endif

@@ -252,10 +252,3 @@ struct exchange *exchange_wait(struct exchange_client *client, uint64_t until_us
     exchange_settle(over, end);
     return over;
 }
-
-void exchange_run(struct exchange_client *client, const struct exchange_request *request,
-                  const struct exchange_receiver *receiver, struct exchange_result *out)
-{
-    if (exchange_begin(client, request, receiver, out) != NULL)
-        exchange_wait(client, UINT64_MAX);
-}

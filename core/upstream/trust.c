@@ -24,11 +24,6 @@ const char *trust_file(const char *configured)
     return "/etc/ssl/certs/ca-certificates.crt";
 }
 
-size_t trust_count(X509_STORE *store)
-{
-    return (size_t)sk_X509_OBJECT_num(X509_STORE_get0_objects(store));
-}
-
 /* Whether reading stopped because there is no further certificate. */
 static bool is_at_end(void)
 {

@@ -11,7 +11,6 @@
 
 #include <openssl/types.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "core/base/err.h"
 #include "core/base/span.h"
@@ -25,9 +24,6 @@ const char *trust_file(const char *configured);
  * caller's, freed with X509_STORE_free.
  * ERR_SYSTEM: it cannot be read. ERR_FORMAT: it holds no certificate, or a broken one. */
 int trust_load(const char *path, X509_STORE **out, struct error *e);
-
-/* How many certificates it holds. */
-size_t trust_count(X509_STORE *store);
 
 struct trust {
     const char *path;                      /* see trust_file */

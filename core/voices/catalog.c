@@ -4,22 +4,12 @@
 
 #include "core/voices/compiled.h"
 
-const struct voice_catalog *voice_catalog_at(size_t i)
-{
-    return i < n_voice_catalogs ? &voice_catalogs[i] : NULL;
-}
-
 const struct voice_catalog *voice_catalog_find(struct span provider)
 {
     for (size_t i = 0; i < n_voice_catalogs; i++)
         if (span_is(provider, voice_catalogs[i].provider))
             return &voice_catalogs[i];
     return NULL;
-}
-
-const char *voice_catalog_provider(const struct voice_catalog *catalog)
-{
-    return catalog->provider;
 }
 
 /* ---- which voices ---- */

@@ -19,10 +19,6 @@ struct voice_catalog;
 /* The catalog of a provider, by the name of its file ("azure"); NULL: it has none. */
 const struct voice_catalog *voice_catalog_find(struct span provider);
 
-/* Number i of them all; NULL behind the last. */
-const struct voice_catalog *voice_catalog_at(size_t i);
-const char *voice_catalog_provider(const struct voice_catalog *catalog);
-
 enum { VOICE_WORDS_MAX_BYTES = 256 };
 
 /* Which voices are wanted; all zero: every one. */

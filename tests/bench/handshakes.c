@@ -61,7 +61,8 @@ static void ask(struct exchange_client *client, const char *url)
     };
     struct exchange_result result;
 
-    exchange_run(client, &request, &receiver, &result);
+    if (exchange_begin(client, &request, &receiver, &result) != NULL)
+        exchange_wait(client, UINT64_MAX);
     if (result.end != EXCHANGE_END_WHOLE || result.status != 200 || result.is_reused)
         fail(result.detail != NULL ? result.detail : exchange_end_name(result.end));
 }

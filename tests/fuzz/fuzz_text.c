@@ -10,6 +10,7 @@
 #include "adapters/split.h"
 #include "adapters/ssml.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/count_characters.h"
 
 enum { OUT_BYTES = 16 * 1024 * 1024 };
 
@@ -22,10 +23,10 @@ static void check_pieces(struct span text, size_t max_bytes)
         fuzz_check(piece.len > 0 && piece.len <= max_bytes, "a piece is within its bound");
         fuzz_check(piece.ptr == text.ptr + at, "the pieces follow each other");
         at += piece.len;
-        n_characters += character_count(piece);
+        n_characters += count_characters(piece);
     }
     fuzz_check(at == text.len, "the pieces are the text");
-    fuzz_check(n_characters == character_count(text), "no cut is inside a character");
+    fuzz_check(n_characters == count_characters(text), "no cut is inside a character");
 }
 
 /* Whether an entity that the escaping writes stands here. */

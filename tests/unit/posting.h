@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/upstream/exchange.h"
+#include "tests/unit/run_exchange.h"
 
 static inline enum exchange_want posting_on_head(void *ctx, const struct exchange_head *head)
 {
@@ -50,7 +51,7 @@ static inline struct exchange_result post_by(struct exchange_client *client, con
                     .chain_us = clock_monotonic_us() + 30 * US_PER_S },
         .caller_fd = -1,
     };
-    exchange_run(client, &request, &receiver, &result);
+    run_exchange(client, &request, &receiver, &result);
     if (result.detail != NULL) { /* it goes with the client */
         static char kept[256];
         snprintf(kept, sizeof(kept), "%s", result.detail);

@@ -13,6 +13,7 @@
 #include "core/base/err.h"
 #include "core/upstream/exchange.h"
 #include "core/upstream/exchange_internal.h"
+#include "tests/unit/run_exchange.h"
 #include "tests/unit/scripted_server.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -178,7 +179,7 @@ static struct exchange_result post_to(const char *url, struct span body)
     receiver.heads = receiver.pieces = 0;
     uint64_t begin = clock_monotonic_us();
     metronome.last_us = other_metronome.last_us = begin;
-    exchange_run(client, &request, &calls, &result);
+    run_exchange(client, &request, &calls, &result);
     took_us = clock_monotonic_us() - begin;
     return result;
 }

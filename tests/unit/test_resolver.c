@@ -16,6 +16,7 @@
 #include "core/store/redis_client.h"
 #include "core/upstream/exchange.h"
 #include "core/upstream/resolver.h"
+#include "tests/unit/run_exchange.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -113,7 +114,7 @@ static enum exchange_end post_to(const char *url, int caller_fd)
         .caller_fd = caller_fd,
     };
     uint64_t begin = clock_monotonic_us();
-    exchange_run(client, &request, &receiver, &result);
+    run_exchange(client, &request, &receiver, &result);
     took_us = clock_monotonic_us() - begin;
     return result.end;
 }

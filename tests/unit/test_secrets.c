@@ -11,6 +11,7 @@
 #include "core/upstream/exchange.h"
 #include "core/upstream/trust.h"
 #include "core/upstream/wiping_alloc.h"
+#include "tests/unit/run_exchange.h"
 #include "tests/unit/server_process.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -176,7 +177,7 @@ static struct exchange_result send_key(const char *url, size_t body_bytes, uint3
                     .chain_us = clock_monotonic_us() + 60 * US_PER_S },
         .caller_fd = -1,
     };
-    exchange_run(client, &request, &receiver, &result);
+    run_exchange(client, &request, &receiver, &result);
     explicit_bzero(line, size);
     free(line);
     free(body);

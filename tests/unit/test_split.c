@@ -7,6 +7,7 @@
 #include "adapters/characters.h"
 #include "adapters/split.h"
 #include "core/base/buf.h"
+#include "tests/unit/count_characters.h"
 #include "tests/unit/utf8.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -71,7 +72,7 @@ END_TEST
 /* Text that repeats a phrase up to 4,096 characters. */
 static struct span make_long(const char *phrase, struct buf *out)
 {
-    size_t per_phrase = character_count(span_cstr(phrase));
+    size_t per_phrase = count_characters(span_cstr(phrase));
     buf_init(out, 65536);
     for (size_t n = 0; n + per_phrase <= 4096; n += per_phrase)
         buf_append_cstr(out, phrase);
@@ -168,7 +169,7 @@ static const struct {
 START_TEST(characters_are_taken_one_by_one_and_broken_bytes_are_replaced)
 {
     struct span text = span_of(CHARACTERS[_i].text, CHARACTERS[_i].len), rest = text;
-    size_t count = character_count(text);
+    size_t count = count_characters(text);
     uint32_t first = character_take(&rest);
     ck_assert_msg(count == CHARACTERS[_i].count && first == CHARACTERS[_i].first,
                   "row %d: expected %zu beginning with U+%04X, found %zu and U+%04X", _i,

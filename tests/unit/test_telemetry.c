@@ -105,7 +105,8 @@ static void look(void *ctx, const struct series *series)
     search->found++;
     search->value = series_cell(series, 0);
     if (series->metric->kind == METRIC_HISTOGRAM) {
-        search->count = series_histogram_count(series);
+        for (unsigned i = 0; i <= series->metric->buckets->count; i++)
+            search->count += series_cell(series, i);
         search->value = series_cell(series, series->metric->buckets->count + 1);
     }
 }

@@ -1,5 +1,6 @@
 /* Who is trusted with a request over https, and who is not. */
 #include <check.h>
+#include <openssl/x509.h>
 
 #include "core/upstream/trust.h"
 #include "tests/unit/posting.h"
@@ -27,6 +28,11 @@ static void set_up(void)
     authority_make(&theirs, "theirs");
     authority_append(&ours, ours_file);
     authority_append(&theirs, theirs_file);
+}
+
+static size_t count_certificates(X509_STORE *store)
+{
+    return (size_t)sk_X509_OBJECT_num(X509_STORE_get0_objects(store));
 }
 
 static void tear_down(void)
@@ -125,7 +131,7 @@ START_TEST(a_warm_handshake_takes_nothing_from_a_store_and_adds_nobody)
 
     ck_assert_msg(trust_warm(trust_store(&trust), &e) == 0, "%s", e.text);
     ck_assert_msg(trust_warm(NULL, &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(trust_count(trust_store(&trust)), 1);
+    ck_assert_uint_eq(count_certificates(trust_store(&trust)), 1);
     server_process_start(&server, server_tls(&ours, "DNS:localhost", 3600));
     snprintf(url, sizeof(url), "https://localhost:%d/", server.port);
     ck_assert_int_eq(post_to(&trust, url).end, EXCHANGE_END_WHOLE);
@@ -147,7 +153,7 @@ START_TEST(a_file_may_hold_many_certificates_and_text_between_them)
     authority_append(&theirs, ours_file);
     authority_append(&ours, ours_file); /* again */
     struct trust trust = in_file(ours_file);
-    ck_assert_uint_eq(trust_count(trust_store(&trust)), 2);
+    ck_assert_uint_eq(count_certificates(trust_store(&trust)), 2);
     trust_free(&trust);
 }
 END_TEST

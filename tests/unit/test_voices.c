@@ -6,6 +6,7 @@
 
 #include "core/json/scan.h"
 #include "core/voices/catalog.h"
+#include "core/voices/compiled.h"
 #include "core/voices/piece.h"
 #include "core/voices/table.h"
 
@@ -266,9 +267,8 @@ static int check_member(void *ctx, const struct json_value *value)
 
 START_TEST(every_voice_of_every_catalog_has_every_member_in_its_kind)
 {
-    const struct voice_catalog *each;
-    size_t n = 0;
-    for (; (each = voice_catalog_at(n)) != NULL; n++) {
+    for (size_t n = 0; n < n_voice_catalogs; n++) {
+        const struct voice_catalog *each = &voice_catalogs[n];
         struct voice_selection selection;
         struct tally tally = { 0 };
         struct json_fault fault = { 0 };
@@ -276,12 +276,12 @@ START_TEST(every_voice_of_every_catalog_has_every_member_in_its_kind)
         ck_assert_uint_gt(selection.count, 0);
         int r = json_scan(join(&selection, 64), shape, COUNT(shape), JSON_SCAN_UNIQUE, check_member, &tally,
                           &fault);
-        ck_assert_msg(r == 0, "%s: byte %zu: %s", voice_catalog_provider(each), fault.offset, fault.what);
+        ck_assert_msg(r == 0, "%s: byte %zu: %s", each->provider, fault.offset, fault.what);
         for (size_t i = 0; i < COUNT(shape); i++)
-            ck_assert_msg(tally.voices[i] == selection.count, "%s: %zu of %zu voices have %s",
-                          voice_catalog_provider(each), tally.voices[i], selection.count, shape[i].path);
+            ck_assert_msg(tally.voices[i] == selection.count, "%s: %zu of %zu voices have %s", each->provider,
+                          tally.voices[i], selection.count, shape[i].path);
     }
-    ck_assert_uint_ge(n, 4);
+    ck_assert_uint_ge(n_voice_catalogs, 4);
 }
 END_TEST
 
