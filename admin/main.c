@@ -8,6 +8,7 @@
 #include "admin/write_event.h"
 #include "core/log/log.h"
 #include "core/store/place.h"
+#include "fcgi/engine/request.h"
 #include "fcgi/engine/settings.h"
 #include "fcgi/shipper/shipper.h"
 
@@ -33,8 +34,8 @@ static const struct setting rows[] = {
       PLACE(auth_failures_per_minute) },
     { "max-body-bytes", NULL, SETTING_NUMBER, "4194304", 1, STORE_VALUE_LIMIT_BYTES, "BYTES", "of a request",
       PLACE(max_body_bytes) },
-    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, 1 << 20, "BYTES", "of a request's headers",
-      PLACE(max_header_bytes) },
+    { "max-header-bytes", NULL, SETTING_NUMBER, "65536", 1024, REQUEST_HEADER_BYTES_MAX, "BYTES",
+      "of a request's headers; above it, 431", PLACE(max_header_bytes) },
 };
 
 static struct admin_settings settings;

@@ -14,6 +14,7 @@
 #include "fcgi/configuration.h"
 #include "fcgi/edge/edge.h"
 #include "fcgi/engine/overflow.h"
+#include "fcgi/engine/request.h"
 #include "fcgi/engine/settings.h"
 #include "fcgi/in_hand.h"
 #include "fcgi/pool_gauges.h"
@@ -58,7 +59,7 @@ static const struct setting rows[] = {
       "a request that takes longer is ended with its worker; 0: no bound", PLACE(engine.request_limit_ms) },
     { "max-body-bytes", NULL, SETTING_NUMBER, "33554432", 1, INT64_C(1) << 30, "BYTES",
       "of a request; above it, 413", PLACE(max_body_bytes) },
-    { "max-header-bytes", NULL, SETTING_NUMBER, "32768", 1024, 65536, "BYTES",
+    { "max-header-bytes", NULL, SETTING_NUMBER, "32768", 1024, REQUEST_HEADER_BYTES_MAX, "BYTES",
       "of a request's headers; above it, 431", PLACE(max_header_bytes) },
     { "ca-file", "LLM_ROUTER_CA_FILE", SETTING_TEXT, NULL, 0, 0, "FILE",
       "who vouches for https upstreams, in PEM; without it, SSL_CERT_FILE or Debian's bundle",

@@ -14,7 +14,11 @@
 #include "fcgi/engine/conn.h"
 #include "fcgi/engine/engine.h"
 
-enum { REQUEST_ID_MAX = 128 };
+enum {
+    REQUEST_ID_MAX = 128,
+    /* So many bytes of headers, however small each is, fit into the parameters beside the others. */
+    REQUEST_HEADER_BYTES_MAX = RECORD_PARAMS_MAX / 2,
+};
 
 struct request {
     struct conn *conn;
@@ -36,7 +40,8 @@ struct request {
 enum { REQUEST_BODY_SMALL_BYTES = 64 * 1024 }; /* from here on the arena maps and unmaps it */
 
 /* Reads id, method and path. ERR_LIMIT with *failure: the header block has more
- * than max_header_bytes; the request is usable for answering all the same. */
+ * than max_header_bytes, at most REQUEST_HEADER_BYTES_MAX; the request is usable for
+ * answering all the same. */
 int request_read(struct request *request, struct conn *conn, struct arena *arena, size_t max_header_bytes,
                  size_t max_body_bytes, struct failure *failure);
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import secrets
+import subprocess
 import threading
 
 import pytest
@@ -418,3 +419,10 @@ def put_directly(admin, tree):
     """Past lighttpd, which this gateway does not have."""
     status, _, text = ask_directly(admin, "PUT", body=json.dumps(tree).encode(), HTTP_IF_MATCH="*")
     return status, json.loads(text)
+
+
+@pytest.mark.parametrize("name", ["llm-router", "llm-router-admin"])
+def test_more_headers_than_parameters_can_hold_are_not_promised(name):
+    done = subprocess.run([program(name), "--max-header-bytes", "65537"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "--max-header-bytes" in done.stderr and "from 1024 to 65536" in done.stderr

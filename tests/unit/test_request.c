@@ -173,6 +173,39 @@ START_TEST(a_header_block_over_the_limit_is_refused_with_its_size)
 }
 END_TEST
 
+/* Of the smallest ones, whose lengths and prefixes take the most room, beside a long path. */
+START_TEST(as_many_bytes_of_headers_as_may_be_allowed_fit_into_the_parameters)
+{
+    enum { HEADERS = REQUEST_HEADER_BYTES_MAX / 5, PATH_BYTES = 8 * 1024 }; /* "X: \r\n" */
+    char *path = arena_alloc(arena, PATH_BYTES + 1);
+    const char **pairs = arena_array_of(arena, const char *, 2 * HEADERS + 5), **at = pairs;
+    struct buf wire;
+
+    memset(path, 'p', PATH_BYTES);
+    path[PATH_BYTES] = '\0';
+    for (int i = 0; i < HEADERS; i++) {
+        *at++ = "HTTP_X";
+        *at++ = "";
+    }
+    *at++ = "REQUEST_URI";
+    *at++ = path;
+    *at++ = "PATH_INFO";
+    *at++ = path;
+    *at = NULL;
+    buf_init(&wire, WIRE_BYTES);
+    wire_head(&wire, pairs);
+    wire_end(&wire, FCGI_STDIN);
+    wire_send(front, &wire);
+    buf_free(&wire);
+    ck_assert_int_eq(conn_begin(&conn, conn.fd, 10 * STALL_MS), 0);
+    ck_assert_int_eq(request_read(&request, &conn, arena, REQUEST_HEADER_BYTES_MAX, MAX_BODY_BYTES, &failure),
+                     0);
+    ck_assert_uint_eq(strlen(request.path), PATH_BYTES);
+    ck_assert_int_eq(request_read(&request, &conn, arena, (size_t)HEADERS * 5 - 1, MAX_BODY_BYTES, &failure),
+                     ERR_LIMIT);
+}
+END_TEST
+
 /* --- the query ------------------------------------------------------------------ */
 
 static const struct query_row {
@@ -471,6 +504,7 @@ int main(void)
     tcase_add_test(head, an_id_may_be_chosen_from_bytes_alone);
     tcase_add_loop_test(head, method_and_path_come_from_the_parameters_and_are_never_null, 0,
                         sizeof(path_rows) / sizeof(path_rows[0]));
+    tcase_add_test(head, as_many_bytes_of_headers_as_may_be_allowed_fit_into_the_parameters);
     tcase_add_loop_test(head, a_header_block_over_the_limit_is_refused_with_its_size, 0,
                         sizeof(header_rows) / sizeof(header_rows[0]));
     tcase_add_loop_test(head, a_parameter_of_the_query_is_found_and_decoded, 0,
