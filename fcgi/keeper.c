@@ -18,7 +18,7 @@
 #include "fcgi/keeper_report.h"
 
 enum {
-    LOOK_MS = 1000, /* twice as often as is promised */
+    LOOK_MS = 1000, /* llm-router(8); a change of which no news comes is found within two seconds */
     PAUSE_MS = 50,  /* between a look and one for a message: who can publish could keep us busy */
     READS_MAX = 3,  /* of one look; when there is news during each of them, the last one counts */
 };

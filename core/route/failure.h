@@ -72,10 +72,10 @@ struct failure {
 
 int failure_status(const struct failure *failure, enum error_form form);
 
-/* "upstream_unavailable": the record's outcome.code, and error.code in /v1. */
+/* "upstream_unavailable": the event's `code`, and error.code in /v1. */
 const char *failure_code(const struct failure *failure);
 
-/* Whether the caller may get another answer by asking again, as the table has it. */
+/* Whether the caller may get another answer by asking again: as the table has it, unless no_retry. */
 bool failure_can_retry(const struct failure *failure);
 
 const char *failure_message(const struct failure *failure);

@@ -76,8 +76,8 @@ struct loop_result {
 
 /* deadline_us: of the whole chain until content, on ops->now_us' clock. The
  * plan's candidates are marked as they are passed: each is tried at most once.
- * What is skipped is no attempt and decides nothing: only where there was neither
- * an attempt nor time for one is the failure FAILURE_ALL_SKIPPED. */
+ * What is skipped is no attempt and decides nothing: only where nothing else happened is the
+ * failure FAILURE_ALL_SKIPPED. Where there is no time for the next attempt, it is a timeout. */
 void loop_run(const struct plan_facts *facts, struct plan *plan, uint64_t deadline_us,
               const struct loop_ops *ops, struct loop_result *out);
 

@@ -78,7 +78,7 @@ struct standing {
  */
 void plan_rank(const struct standing *standings, struct arena *arena, struct plan *plan);
 
-/* An upstream is skipped: notes why, once. */
+/* An upstream is skipped: notes why. To be called once for each; there is room for no more. */
 void plan_skip(struct plan *plan, const struct snap_upstream *upstream, enum skip_reason reason);
 
 #endif

@@ -15,7 +15,7 @@
  * which it verifies. A session is offered to the host and port of the URL that it
  * came from, and to no other, and only once; one that is refused costs what a full
  * handshake does. Whatever else verification depends on is the same for all who share
- * a cache. Without memory, handshakes are full ones. */
+ * a cache. If OpenSSL fails, handshakes are full ones. */
 void resumption_prepare(SSL_CTX *ctx, struct session_cache *cache, struct span url);
 
 #endif

@@ -22,7 +22,8 @@ const char *trust_file(const char *configured);
 
 /* Loads all certificates of a PEM file; what else it holds is skipped. *out is the
  * caller's, freed with X509_STORE_free.
- * ERR_SYSTEM: it cannot be read. ERR_FORMAT: it holds no certificate, or a broken one. */
+ * ERR_SYSTEM: it cannot be read. ERR_FORMAT: it holds no certificate, or a broken one.
+ * ERR_CRYPTO: OpenSSL gives no store. */
 int trust_load(const char *path, X509_STORE **out, struct error *e);
 
 struct trust {

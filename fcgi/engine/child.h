@@ -13,7 +13,8 @@
 void child_begin(struct engine_process *process, const struct listener *listener,
                  const struct listener *health);
 
-/* Serves until engine_is_stopping(): the exit code. */
+/* Serves until it is told to stop or to leave, or has served as many requests as a worker may. The
+ * exit code: 0, or 1 if it could not begin. */
 int worker_run(const struct engine_program *program, struct engine_process *process,
                const struct listener *listener);
 

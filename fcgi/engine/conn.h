@@ -87,8 +87,8 @@ bool conn_has_caller_left(struct conn *conn);
  * how many, 0 at its end, or ERR_TIMEOUT, ERR_CLIENT_GONE. */
 ssize_t conn_read(struct conn *conn, char *out, size_t room);
 
-/* Reads to the body's end, so that a departure can be seen. ERR_FORMAT: more
- * than `expected` bytes follow. */
+/* Reads the end of the body, so that a departure can be seen. ERR_FORMAT: more of the body
+ * follows. ERR_TIMEOUT, ERR_CLIENT_GONE. */
 int conn_read_end(struct conn *conn);
 
 enum { CONN_PIECES_MAX = 64 };

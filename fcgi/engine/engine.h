@@ -1,7 +1,9 @@
 /*
  * The engine: a master that forks identical workers and a few auxiliary
  * processes, hands connections to the workers, and ends all of them in order. It
- * knows nothing of what is served: a program is described to it by one struct.
+ * knows nothing of how a request is answered: a program is described to it by one struct.
+ * What is served shows in the mapping alone, since there is one for all that processes share, and in
+ * reply.h, which writes the failures of core/route.
  *
  * What runs where: init_master before the first fork, init_worker and a role's
  * run after it, each once per process.

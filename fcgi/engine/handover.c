@@ -190,8 +190,8 @@ int handover_read(int file, const char *program, struct handover *out, struct er
         r = error_set(e, ERR_SYSTEM, "what was handed on cannot be read");
     else
         r = read_text(text, (size_t)st.st_size, program, out, e);
-    close(file);
 out:
+    close(file);
     free(text);
     if (r != 0)
         handover_free(out);

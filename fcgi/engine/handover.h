@@ -44,8 +44,8 @@ void handover_pass(const struct handover *handover, int file, bool is_passed);
 void handover_announce(int file);
 int handover_take(void);
 
-/* Reads it and closes the file. ERR_FORMAT: it is of another layout or program, or
- * damaged. ERR_SYSTEM. */
+/* Reads it and closes the file, also where that fails. ERR_FORMAT: it is of another layout or
+ * program, or damaged. ERR_SYSTEM. */
 int handover_read(int file, const char *program, struct handover *out, struct error *e);
 
 void handover_free(struct handover *handover);

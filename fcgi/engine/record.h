@@ -33,12 +33,12 @@ enum record_type {
     RECORD_UNKNOWN_TYPE = 11, /* a management record's */
 };
 
-/* A request that arrives. */
 /* A parameter: where its name and its value begin. */
 struct record_place {
     uint32_t name, value;
 };
 
+/* A request that arrives. */
 struct record_reader {
     unsigned char header[RECORD_HEADER_BYTES];
     size_t have;         /* bytes of header */

@@ -121,8 +121,10 @@ START_TEST(another_layout_is_refused_and_a_new_line_is_not)
     const struct foreign_row *row = &foreigns[_i];
     struct handover out;
 
-    int r = handover_read(file_of(row->text), "prog", &out, &e);
+    int file = file_of(row->text);
+    int r = handover_read(file, "prog", &out, &e);
     ck_assert_msg(r == row->result, "\"%s\": %s, expected %s", row->text, err_name(r), err_name(row->result));
+    ck_assert_int_eq(fcntl(file, F_GETFD), -1);
     handover_free(&out);
 }
 END_TEST
@@ -156,7 +158,7 @@ START_TEST(a_name_of_no_such_file_is_refused)
     ck_assert_int_eq(handover_read(1000, "prog", &out, &e), ERR_FORMAT);
     ck_assert_int_eq(pipe(fds), 0);
     ck_assert_int_eq(handover_read(fds[0], "prog", &out, &e), ERR_FORMAT);
-    close(fds[0]);
+    ck_assert_int_eq(fcntl(fds[0], F_GETFD), -1); /* closed, whatever it is */
     close(fds[1]);
 }
 END_TEST
