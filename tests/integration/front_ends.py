@@ -142,7 +142,10 @@ SAYS_NOTHING = "it finds out by writing, and the client's connection, which we c
 SERVES_ON = "who has closed its own side may still read, and is written to"
 NO_RETRY = "2.6 asks no other instance, but for GET: the FastCGI transport does not say that it had no connection"
 NO_END = "the reply's end is all it looks at: what the program's exit status says, it does not tell"
-LAST_STREAM = "test_nobody_waits_for_the_last_stream_of_who_has_ended*"
+OF_A_CLOSED_SOCKET = (
+    "test_nobody_waits_for_the_last_stream_of_who_has_ended*",
+    "test_nobody_is_let_in_behind_a_master_that_was_killed_with_its_overflow_process",
+)
 SECOND_MASTER = "test_a_second_master_on_one_folder_is_refused[run_dir*"
 LEFT_TO_THE_NEXT = "who waits at a socket of another's is left to the next that serves there, as llm-router(8) says"
 CADDY_ENDS_WELL = "2.6 logs that the reply broke off, and ends it as if it had not (finalizeResponse)"
@@ -179,8 +182,8 @@ FRONT_ENDS = {
     "spawn-fcgi": FrontEnd(
         behind("spawn-fcgi"),
         OF_LIGHTTPD
+        | dict.fromkeys(OF_A_CLOSED_SOCKET, LEFT_TO_THE_NEXT)
         | {
-            LAST_STREAM: LEFT_TO_THE_NEXT,
             "test_events_of_workers_that_outlive_a_killed_master*": "it refuses a socket that the old workers have open",
             SECOND_MASTER: "it refuses the socket, before there is a second one",
         },
@@ -188,8 +191,8 @@ FRONT_ENDS = {
     "systemd": FrontEnd(
         behind("systemd"),
         OF_LIGHTTPD
+        | dict.fromkeys(OF_A_CLOSED_SOCKET, LEFT_TO_THE_NEXT)
         | {
-            LAST_STREAM: LEFT_TO_THE_NEXT,
             SECOND_MASTER: "of two of its sockets with one name, the second takes the callers of the first",
         },
     ),
@@ -249,7 +252,7 @@ NOT_FOR_BIN_PATH = (
     "test_process.py::test_a_request_ended_by_the_drain_timeout_is_recorded",
     "test_process.py::test_a_restart_serves_on_the_same_socket",
     "test_process.py::test_a_second_master_on_one_folder_is_refused*",
-    "test_process.py::test_nobody_waits_for_the_last_stream_of_who_has_ended*",
+    "test_process.py::test_nobody_*",
     "test_process.py::test_sig*",
     "test_resolver.py::test_a_stuck_lookup_does_not_hold_up_the_end_of_the_program",
     "test_scarcity.py::test_a_program_that_starts_without_processes_serves_when_there_are",
