@@ -35,7 +35,7 @@ bool resolver_is_address(const char *url)
 /* Whether the thread in this folder of /proc has the name. */
 static bool is_named(int tasks, const char *id, const char *name)
 {
-    char path[PATH_BYTES], found[NAME_BYTES + 1];
+    char path[PATH_BYTES], found[NAME_BYTES + 1] = "";
     ssize_t n = -1;
 
     snprintf(path, sizeof(path), "%s/comm", id);
