@@ -331,8 +331,8 @@ def test_as_many_workers_serve_after_an_upgrade_as_before(start, pm):
     gateway.expect_collected()
 
 
-@pytest.mark.parametrize("pm", POOLS)
-def test_workers_that_cannot_begin_relieve_nobody(start, tmp_path, pm):
+@pytest.mark.parametrize("pm, is_way_back", [("static", True), ("dynamic", True), ("ondemand", False)])
+def test_workers_that_cannot_begin_relieve_nobody(start, tmp_path, pm, is_way_back):
     sign = tmp_path / "no-workers"
     environment = preload("failing_worker", tmp_path) | {"NO_WORKERS": str(sign)}
     gateway = start(workers=6, flags=POOLS[pm], router_environment=environment)
@@ -344,6 +344,8 @@ def test_workers_that_cannot_begin_relieve_nobody(start, tmp_path, pm):
     assert before <= gateway.workers()
     assert gateway.chat("m").status == 200
     sign.unlink()
+    if is_way_back:
+        gateway.upgrade("0.1.0")
     wait_until(lambda: len(gateway.workers()) == 6 and not gateway.workers() & before, "they relieve the old ones", 60)
     assert gateway.chat("m").status == 200
 
