@@ -295,6 +295,7 @@ static int init_alone(struct engine_process *process, struct error *e)
     if (r == 0)
         worker.generation = 1;
     atomic_store_explicit(&mapping->generation, worker.generation, memory_order_relaxed);
+    atomic_store_explicit(&process->record->generation, worker.generation, memory_order_relaxed);
     atomic_store_explicit(&mapping->keeper.is_store_ok, 1, memory_order_relaxed);
     atomic_store_explicit(&mapping->keeper.checked_us, clock_monotonic_us(), memory_order_relaxed);
     return 0;
