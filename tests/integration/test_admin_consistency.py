@@ -177,6 +177,7 @@ def test_a_program_killed_between_each_two_steps_of_a_write_leaves_all_or_nothin
         proxy.before_statement(None, None)
         if reached:
             admin.process.wait()
+            wait_until(admin.process.group_is_empty, "none of its workers is left at the socket")
             admin = start_admin_of(deployment, through_proxy)
         tag, now = in_force(admin)
         assert_on_record(admin, tag.strip('"'))
